@@ -8,9 +8,10 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_conf
 use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, Metrics};
 use bowline_controllers::options::{self, CommandLine, Options, Request};
-use bowline_controllers::{ActiveConfig, ActiveConfigs, Stop, stop_signal};
+use bowline_controllers::{ActiveConfig, ActiveConfigs};
 use bowline_core::{BalancerRules, Cloud};
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::cloud_factory::CloudFactory;
@@ -56,8 +57,8 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     });
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let ended = block_on(async {
-        let (handle, stop) = stop_signal();
-        signals::listen(handle).context("listening for signals")?;
+        let stop = CancellationToken::new();
+        signals::listen(stop.clone()).context("listening for signals")?;
         let job = Launch {
             invocation,
             line: *line,
@@ -88,7 +89,7 @@ pub(crate) async fn manage(
     job: Launch,
     environment: Environment,
     set_verbosity: SetVerbosity,
-    stop: Stop,
+    stop: CancellationToken,
 ) -> Result<()> {
     for warning in &job.line.warnings {
         warn!("{warning}");
@@ -104,7 +105,7 @@ pub(crate) async fn manage(
     }
     // Asking where an API is can take a while, and nobody has to wait for that in order to stop.
     let built = Box::pin(build(job, environment, set_verbosity));
-    let Some(built) = stop.unless_given(built).await else {
+    let Some(built) = stop.run_until_cancelled(built).await else {
         return Ok(());
     };
     let (manager, reload) = built?;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bowline_controllers::stop_signal;
 use bowline_simulator::simulate::{Flag, FlagValue, Options, ServerKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand, value_parser};
+use tokio_util::sync::CancellationToken;
 
 use crate::output::tell;
 use crate::simulators::SIMULATORS;
@@ -104,11 +104,11 @@ impl FromArgMatches for Arguments {
 /// Serves until Ctrl-C.
 pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
     run::block_on(async {
-        let (handle, stop) = stop_signal();
-        signals::listen(handle).context("listening for signals")?;
+        let stop = CancellationToken::new();
+        signals::listen(stop.clone()).context("listening for signals")?;
         let simulation = (arguments.server.serve)(&arguments.options).await?;
         tell(&simulation.greeting);
-        stop.given().await;
+        stop.cancelled().await;
         simulation.shutdown().await;
         Ok(ExitCode::SUCCESS)
     })

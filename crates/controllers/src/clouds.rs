@@ -1,8 +1,9 @@
-//! What stands between controllers and clouds: which cloud has a node, how instances are asked for, and how each cloud
-//! and its account are.
+//! What stands between controllers and clouds: which cloud owns a node, the gate that every call passes
+//! ([`caller`]), how instances are asked for, and how each cloud and its account are.
 
 pub mod accounts;
 pub(crate) mod batcher;
+pub(crate) mod caller;
 pub(crate) mod cloud_health;
 pub(crate) mod machines;
 pub(crate) mod owners;

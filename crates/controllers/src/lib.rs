@@ -30,7 +30,6 @@ pub mod metrics;
 pub mod options;
 pub mod queue;
 pub mod serving;
-mod stop;
 
 pub use self::clouds::accounts;
 pub use self::kube::{clients, election, events, secrets};
@@ -57,4 +56,3 @@ pub use self::kube::write::{
     ApprovalDecision, CertificateWriter, NodeWriter, ServiceWriter, WriteError,
 };
 pub use manager::active_config::{ActiveConfig, ActiveConfigChanger, ActiveConfigs, ReloadNotice};
-pub use stop::{Stop, StopHandle, stop_signal};

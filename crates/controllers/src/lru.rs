@@ -1,6 +1,7 @@
 //! A map that keeps only what was used last: the bound on every cache of this crate.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// At most `limit` entries; a further one displaces the one that was not used for longest.
 #[derive(Debug)]
@@ -52,6 +53,27 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         if let Some((used, _)) = self.entries.remove(key) {
             self.order.remove(&used);
         }
+    }
+}
+
+/// What was reported last about each of some objects, so that it is reported once.
+#[derive(Debug)]
+pub(crate) struct Reported<K>(Mutex<Lru<K, String>>);
+
+impl<K: Ord + Clone> Reported<K> {
+    /// About at most `limit` objects.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(Mutex::new(Lru::new(limit)))
+    }
+
+    /// Whether `text` was not the last that was reported about that object; from now on it is.
+    pub(crate) fn is_news(&self, key: K, text: &str) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = last.get_mut(&key).is_some_and(|before| before == text);
+        if !is_known {
+            last.insert(key, text.to_owned());
+        }
+        !is_known
     }
 }
 

@@ -11,6 +11,7 @@
 pub(crate) mod active_config;
 mod leading;
 mod placement;
+mod registry;
 mod running_controllers;
 mod serving;
 mod supervisor;
@@ -29,9 +30,9 @@ use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
-use crate::stop::{Stop, stop_signal};
 use placement::Place;
 use supervisor::Supervisor;
+use tokio_util::sync::CancellationToken;
 
 /// How long work that is under way may take when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -104,38 +105,39 @@ pub enum ManagerError {
 
 impl Manager {
     /// Runs until `stop` (then all is well) or until it cannot go on.
-    pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
+    pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
         placement::tell_elsewhere(self.active_configs.first(), migration.as_ref());
         let health = Health::default();
         self.watch_clouds(&health);
         let options = serving::options(self.options())?;
-        let (serving_handle, serving_stop) = stop_signal();
+        let serving = CancellationToken::new();
+        let serving_ends = serving.clone().drop_guard();
         let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
-        let Some(server) = stop.unless_given(Box::pin(binding)).await else {
+        let Some(server) = stop.run_until_cancelled(Box::pin(binding)).await else {
             return Ok(());
         };
         let server = server?.map(|server| {
             if let Ok(address) = server.address() {
                 info!(%address, "serving health, metrics and configuration");
             }
-            tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
+            tokio::spawn(async move { server.run(serving.cancelled_owned()).await })
         });
         let ended = tokio::select! {
             biased;
             ended = Box::pin(self.lead_or_work(&health, migration, &stop)) => ended,
-            never = self.follow_line_ups(&health) => match never {},
+            never = self.follow_configurations(&health) => match never {},
         };
-        serving_handle.stop();
+        drop(serving_ends);
         if let Some(server) = server {
             let _ = server.await;
         }
         ended
     }
 
-    /// Keeps health and metrics in step with the line-up, also while another one leads.
-    async fn follow_line_ups(&self, health: &Health) -> std::convert::Infallible {
+    /// Keeps health and metrics in step with the active configuration, also while another one leads.
+    async fn follow_configurations(&self, health: &Health) -> std::convert::Infallible {
         let mut active_configs = self.active_configs.clone();
         let metrics = &self.metrics.configuration;
         let mut shown = active_configs.take();
@@ -174,7 +176,7 @@ impl Manager {
         &self,
         health: &Health,
         migration: Option<Migration>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Result<(), ManagerError> {
         let migration = migration.as_ref();
         let election = &self.options().election;
@@ -194,7 +196,7 @@ impl Manager {
         let term = self.main_term(health, GRACE);
         let fence = term.leases.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
-        let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
+        let leading = self.lead(term, stop, async |fence: Fence, stop: CancellationToken| {
             let work = Supervisor::new(self, health, Place::Main(migration), fence.clone());
             let second = |it: &&Migration| {
                 let place = Place::Migrated(it);
@@ -204,11 +206,15 @@ impl Manager {
                 return Box::pin(work.run(stop)).await;
             };
             let second = self.second_term(migration, SECOND_GRACE);
-            let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
-                let work =
-                    Supervisor::new(self, health, Place::Migrated(migration), fence.and(&own));
-                Box::pin(work.run(stop)).await
-            });
+            let moved = self.lead(
+                second,
+                &stop,
+                async |own: Fence, stop: CancellationToken| {
+                    let work =
+                        Supervisor::new(self, health, Place::Migrated(migration), fence.and(&own));
+                    Box::pin(work.run(stop)).await
+                },
+            );
             futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))
                 .await
                 .map(|_| ())
@@ -282,13 +288,13 @@ impl Manager {
 /// Lets work end by itself; after `stop` only for so long.
 async fn finish(
     work: impl Future<Output = Result<(), ManagerError>>,
-    stop: &Stop,
+    stop: &CancellationToken,
 ) -> Result<(), ManagerError> {
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         ended = &mut work => ended,
-        () = async { stop.given().await; tokio::time::sleep(GRACE).await } => {
+        () = async { stop.cancelled().await; tokio::time::sleep(GRACE).await } => {
             warn!(grace = ?GRACE, "work under way was abandoned");
             Ok(())
         }

@@ -92,7 +92,7 @@ pub fn parse_over(
             usage(table, program, cloud_provider)
         )));
     }
-    match values.text("version").as_str() {
+    match values.text("version") {
         "true" => return Ok(Request::Version),
         "raw" => return Ok(Request::RawVersion),
         _ => {}

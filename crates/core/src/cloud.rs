@@ -67,7 +67,7 @@ pub enum Claim {
     /// Its provider id is of this cloud's scheme, but not one it could have given; the text says
     /// why.
     Malformed(String),
-    /// Its provider id is of another scheme, but this cloud looks after it as long as no other does.
+    /// Its provider id is of another scheme, but this cloud manages it as long as no other does.
     Fallback,
     /// The same, though nothing says that the machine is of its kind: it does so only where it is the only cloud, or its
     /// node selector means the node.
@@ -217,7 +217,7 @@ pub trait Instances: Send + Sync {
     /// One answer for each node, in the same order.
     ///
     /// A node without a provider id is recognised by whatever the cloud trusts (mostly its name)
-    /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::claim`]).
+    /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::match_node`]).
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
 
     /// Whether each machine answers for itself. Asking about many together then saves nothing, and one that

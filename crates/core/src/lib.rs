@@ -5,19 +5,19 @@
 //! it.
 //!
 //! ```text
-//!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
+//!  a Node ──▶ ownership ── its owner ────▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
 //!             (claims, recognitions)         (found, gone,      ├─▶ addresses  ─▶ changes to write
 //!                                             not mine,         ├─▶ lifecycle  ─▶ taints to write
 //!                                             cannot tell)      ├─▶ metadata, label_sync ─▶ changes to write
 //!                                                               └─▶ guard      ─▶ delete, or hold
 //!
-//!  a Service ──▶ class ── whose is it?   ──▶ the cloud's Draft ──▶ plan ──▶ progress ──▶ publication
-//!                needs_update, change_event, members
+//!  a Service ──▶ class ── responsibility ─▶ reconcile ──▶ the cloud's PreparedPlan ──▶ progress ──▶ publication
+//!                needs_update, change_event, targets
 //!
-//!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
+//!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ finding
 //!  for a certificate
 //!
-//!  all nodes, a cloud's Survey ──▶ routes::decide ──▶ changes of routes, conditions of nodes
+//!  all nodes, a cloud's ObservedRoutes ──▶ routes::decide ──▶ changes of routes, conditions of nodes
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The

@@ -1,9 +1,9 @@
 //! Routes to pods: which there should be, which have to go, and what a node's network condition says.
 //!
 //! ```text
-//!  nodes, sorted by whose they are ─┐
-//!  Survey: the cloud's routes, and ─┼─▶ decide ─▶ changes, one for each destination of a table
-//!  where each range's has to be     │         └─▶ a Standing of each node ─▶ its condition
+//!  nodes, by owner ─────────────────┐
+//!  ObservedRoutes: the cloud's, and ┼─▶ decide ─▶ changes, one for each destination of a table
+//!  where each range's has to be     │         └─▶ a NodeRouteState of each node ─▶ its condition
 //!  an allowance for withdrawals  ───┘
 //! ```
 //!

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    DraftError, Notice, Plan, PlanProgress, PreparedPlan, Publication, Service, StepOutcome, Verb,
+    CloudError, DraftError, Executor, Notice, Plan, PlanProgress, PreparedPlan, Publication,
+    Service, StepId, StepOutcome, Verb,
 };
-use bowline_http::Clock;
 use tokio::time::Instant;
 
 /// What a controller would wait for a step at most.
@@ -101,38 +101,71 @@ impl Outcome {
     }
 }
 
+/// A plan and how far it has come, step by step.
+pub struct PlanRun {
+    progress: PlanProgress,
+    executor: Box<dyn Executor>,
+}
+
+impl PlanRun {
+    pub fn new(prepared: PreparedPlan) -> Self {
+        Self {
+            progress: PlanProgress::new(prepared.plan),
+            executor: prepared.executor,
+        }
+    }
+
+    pub fn plan(&self) -> &Plan {
+        self.progress.plan()
+    }
+
+    pub fn next_step(&self) -> Option<StepId> {
+        self.progress.next_step()
+    }
+
+    pub async fn carry_out(&mut self, id: StepId) -> Result<StepOutcome, CloudError> {
+        let step = self.progress.step(id);
+        let outcome = self.executor.carry_out(id, step).await?;
+        match &outcome {
+            StepOutcome::Done => self.progress.done(id),
+            StepOutcome::Skipped(_) => self.progress.skip(id),
+            StepOutcome::Wait { .. } => {}
+        }
+        Ok(outcome)
+    }
+
+    pub fn publication(&self) -> Publication {
+        self.executor.publication(self.progress.is_finished())
+    }
+}
+
 /// Carries out a plan, and writes what is to be published to the Service. The process dies after so many looks at
 /// steps, if that is given.
 pub async fn drive(
     service: &mut Service,
     prepared: PreparedPlan,
-    clock: &Clock,
     mut looks: Option<u64>,
 ) -> Outcome {
-    let PreparedPlan {
-        plan, mut executor, ..
-    } = prepared;
     let mut outcome = Outcome {
-        notices: plan.notices.clone(),
-        plan: plan.clone(),
+        notices: prepared.plan.notices.clone(),
+        plan: prepared.plan.clone(),
         ..Outcome::default()
     };
-    let mut run = PlanProgress::new(plan);
+    let mut run = PlanRun::new(prepared);
     let start = Instant::now();
-    publish(service, &executor.publication());
+    publish(service, &run.publication());
     while let Some(step) = run.next_step() {
         if looks == Some(0) {
             outcome.error = Some(DIED.to_owned());
             return outcome;
         }
         looks = looks.map(|left| left - 1);
-        let done = executor.carry_out(step).await;
+        let done = run.carry_out(step).await;
         // Whatever came of it: an id is there before it is waited for.
-        publish(service, &executor.publication());
+        publish(service, &run.publication());
         match done {
-            Ok(StepOutcome::Done) => run.done(step),
+            Ok(StepOutcome::Done) => {}
             Ok(StepOutcome::Wait { what, after }) => {
-                run.wait(step, what.clone(), clock.now());
                 if start.elapsed() > PATIENCE {
                     outcome.error = Some(format!("still waiting for {what}"));
                     return outcome;
@@ -142,7 +175,6 @@ pub async fn drive(
             Ok(StepOutcome::Skipped(notice)) => {
                 outcome.notices.push(notice);
                 outcome.gaps = true;
-                run.skip(step);
             }
             Err(error) => {
                 outcome.hint = error.retry_hint();
@@ -151,7 +183,7 @@ pub async fn drive(
             }
         }
     }
-    let publication = executor.publication();
+    let publication = run.publication();
     publish(service, &publication);
     if outcome.gaps {
         outcome.error = Some(GAPS.to_owned());
@@ -162,7 +194,7 @@ pub async fn drive(
         service.ingress = publication.ingress;
     }
     outcome.withdrawn = publication.withdrawn.into_iter().collect();
-    outcome.again = executor.again();
+    outcome.again = run.executor.again();
     outcome
 }
 

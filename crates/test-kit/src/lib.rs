@@ -25,7 +25,7 @@ pub mod seeds;
 mod service_harness;
 mod things;
 
-pub use drive::{Outcome, drive, steps};
+pub use drive::{Outcome, PlanRun, drive, steps};
 pub use harness::{
     Harness, Simulation, answer, delay, lookups, presence, same_transcript, status, surroundings,
 };

@@ -159,16 +159,13 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
 
     async fn go(&mut self, goal: Goal, looks: Option<u64>) -> Outcome {
         match self.draft(goal).await {
-            Ok(draft) => {
-                let clock = &self.stage.world.clock;
-                drive(&mut self.service, draft, clock, looks).await
-            }
+            Ok(draft) => drive(&mut self.service, draft, looks).await,
             Err(error) => Outcome::not_drafted(&error),
         }
     }
 
     pub async fn carry_out(&mut self, draft: PreparedPlan) -> Outcome {
-        drive(&mut self.service, draft, &self.stage.world.clock, None).await
+        drive(&mut self.service, draft, None).await
     }
 
     pub async fn wait(&self, seconds: u64) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bowline_controllers::manager::{Manager, ManagerError};
 use bowline_controllers::metrics::Metrics;
-use bowline_controllers::{StopHandle, stop_signal};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::bench::{PATIENCE, REAL_PATIENCE};
 use crate::names::Names;
@@ -19,26 +19,26 @@ pub struct Replica {
     pub name: String,
     pub(crate) metrics: Arc<Metrics>,
     names: Names,
-    stop: StopHandle,
+    stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
 impl Replica {
     pub(crate) fn start(name: &str, it: Manager, names: Names) -> Self {
-        let (handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         Self {
             name: name.to_owned(),
             metrics: it.metrics.clone(),
             names,
-            stop: handle,
-            task: tokio::spawn(it.run(stop)),
+            task: tokio::spawn(it.run(stop.clone())),
+            stop,
         }
     }
 
     /// Asks it to stop, and how long that took: what SIGTERM does.
     pub async fn stop(self) -> (Result<(), ManagerError>, Duration) {
         let from = Instant::now();
-        self.stop.stop();
+        self.stop.cancel();
         let ended = self.ended().await;
         (ended, from.elapsed())
     }

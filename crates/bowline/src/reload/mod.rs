@@ -1,7 +1,7 @@
 //! Follows the configuration while the manager runs: looked at every few seconds, or at once on SIGHUP.
 //!
 //! ```text
-//!  text, secrets ─▶ changed? ─▶ read ─▶ flags ─▶ clouds built ─▶ the manager's next line-up
+//!  text, secrets ─▶ changed? ─▶ read ─▶ flags ─▶ clouds built ─▶ the manager's next ActiveConfig
 //!                                 └───────┴─────────┴─▶ wrong: told, and everything stays as it is
 //! ```
 //!
@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use bowline_controllers::manager::SetVerbosity;
 use bowline_controllers::metrics::Metrics;
-use bowline_controllers::options::{CommandLine, Values};
+use bowline_controllers::options::{CommandLine, FLAGS, Values};
 use bowline_controllers::{ActiveConfig, ActiveConfigChanger};
 use bowline_core::error_chain;
 use tokio::signal::unix::Signal;
@@ -38,33 +38,6 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 /// How long building clouds may take. Some ask their API where things are.
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
-/// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 23] = [
-    "allocate-node-cidrs",
-    "allow-untagged-cloud",
-    "cidr-allocator-type",
-    "cluster-cidr",
-    "cluster-uid",
-    "concurrent-node-lifecycle-syncs",
-    "concurrent-node-status-updates",
-    "concurrent-node-syncs",
-    "concurrent-service-syncs",
-    "configure-cloud-routes",
-    "controller-start-interval",
-    "controllers",
-    "node-cidr-mask-size",
-    "node-cidr-mask-size-ipv4",
-    "node-cidr-mask-size-ipv6",
-    "node-monitor-period",
-    "node-status-update-frequency",
-    "remove-orphaned-load-balancers",
-    "reserved-names",
-    "route-reconciliation-period",
-    "service-cluster-ip-range",
-    "show-owners",
-    "v",
-];
-
 /// What the manager works with now.
 pub(crate) struct InUse {
     /// The text of the configuration.
@@ -83,7 +56,7 @@ pub(crate) struct ReloadParts {
     pub(crate) path: String,
     /// Builds clouds; those in use are in it.
     pub(crate) factory: CloudFactory,
-    /// Changes the manager's line-up.
+    /// Changes the manager's active configuration.
     pub(crate) changer: ActiveConfigChanger,
     /// Where clouds count.
     pub(crate) metrics: Arc<Metrics>,
@@ -113,7 +86,7 @@ struct Refused {
 pub(crate) enum Looked {
     /// Nothing is different.
     Same,
-    /// The manager has another line-up.
+    /// The manager has another configuration.
     Changed,
     /// Something is wrong, and everything stays as it is.
     Refused,
@@ -233,7 +206,7 @@ impl Reload {
         resolver.try_resolve(&configuration.clouds).await
     }
 
-    /// Gives the manager another line-up, or says what is wrong; then nothing is different.
+    /// Gives the manager another configuration, or says what is wrong; then nothing is different.
     async fn change(
         &mut self,
         text: &str,
@@ -361,7 +334,8 @@ fn changed_flags(before: &Values, after: &Values) -> Vec<ChangedFlag> {
 }
 
 fn check_changeable(flags: &[ChangedFlag]) -> Result<()> {
-    let fixed = flags.iter().filter(|it| !CHANGEABLE.contains(&it.name));
+    let is_live = |name: &str| FLAGS.iter().any(|flag| flag.name == name && flag.is_live);
+    let fixed = flags.iter().filter(|it| !is_live(it.name));
     let fixed: Vec<String> = fixed.map(|it| format!("manager.{it}")).collect();
     if fixed.is_empty() {
         return Ok(());

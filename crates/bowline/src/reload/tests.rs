@@ -16,10 +16,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use bowline_controllers::ActiveConfigs;
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{Manager, ManagerError, Reviews};
 use bowline_controllers::options::Request;
-use bowline_controllers::{ActiveConfigs, StopHandle, stop_signal};
 use bowline_http::{Connector, Random};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -158,7 +159,7 @@ struct Stage {
     reload: Reload,
     metrics: Arc<Metrics>,
     manager: JoinHandle<Result<(), ManagerError>>,
-    stop: StopHandle,
+    stop: CancellationToken,
     /// Servers that are there, by node: their cloud and uuid.
     servers: BTreeMap<String, (&'static str, String)>,
     /// Nodes whose servers are gone.
@@ -198,7 +199,7 @@ impl Stage {
         let path = folder.path().join("bowline.yaml");
         std::fs::write(&path, plan.text(folder.path())).unwrap();
         let (manager, reload, metrics) = start(&world, &cluster, &path).await;
-        let (stop, stopping) = stop_signal();
+        let stop = CancellationToken::new();
         Self {
             random: Random::seeded(seed ^ 0x5eed),
             fleet: Fleet::new(&world, cluster.admin().unwrap(), Settings::default()),
@@ -212,7 +213,7 @@ impl Stage {
             folder,
             reload,
             metrics,
-            manager: tokio::spawn(manager.run(stopping)),
+            manager: tokio::spawn(manager.run(stop.clone())),
             stop,
             servers: BTreeMap::new(),
             destroyed: BTreeSet::new(),
@@ -548,6 +549,6 @@ async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
     sleep(A_LONG_TIME).await;
     stage.check();
     stage.check_all();
-    stage.stop.stop();
+    stage.stop.cancel();
     stage.manager.await.unwrap().unwrap();
 }

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use bowline_controllers::stop_signal;
 use clap::builder::PossibleValuesParser;
+use tokio_util::sync::CancellationToken;
 
 use self::cast::Cast;
 use self::display::{Display, Mark};
@@ -93,8 +93,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
 
 async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     let display = Arc::new(Display::stdout());
-    let (handle, stop) = stop_signal();
-    signals::listen(handle).context("listening for signals")?;
+    let stop = CancellationToken::new();
+    signals::listen(stop.clone()).context("listening for signals")?;
     let cast = Cast::of(arguments.cloud.as_deref())?;
     let (clouds, nodes) = match cast {
         Cast::One(_) => ("cloud", NODES),
@@ -121,7 +121,7 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
         &stop,
     );
     let mut story = Story::new(stage, observer, display.clone(), nodes);
-    let played = stop.unless_given(story.play()).await;
+    let played = stop.run_until_cancelled(story.play()).await;
     let stage = story.into_stage();
     let failures = match played {
         Some(Ok(failures)) => failures,
@@ -141,7 +141,7 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
         for example in examples(&stage)? {
             display.say(&format!("  {example}"));
         }
-        if let Some(error) = stop.unless_given(stage.manager_ended()).await {
+        if let Some(error) = stop.run_until_cancelled(stage.manager_ended()).await {
             return Err(error);
         }
     }

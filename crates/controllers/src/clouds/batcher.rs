@@ -16,9 +16,10 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::clouds::accounts::{AccountKey, Accounts};
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::{CloudHealth, Purpose, answers_apart};
-use crate::kube::election::{Fence, Fenced};
-use crate::stop::Stop;
+use crate::kube::election::Fence;
+use tokio_util::sync::CancellationToken;
 
 /// How long the first question waits for company. A person does not notice it; a cluster whose
 /// nodes all come up at once fits into it.
@@ -28,9 +29,6 @@ const WINDOW: Duration = Duration::from_millis(20);
 const FLIGHT_LIMIT: usize = 8192;
 /// Questions that may wait for the next flight; further callers wait to ask.
 const QUEUE_LIMIT: usize = 8192;
-/// No flight takes longer. Each call inside has a shorter deadline of its own; this one is for a
-/// provider that forgot it.
-const FLIGHT_DEADLINE: Duration = Duration::from_secs(120);
 
 /// What is asked about machines.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +56,14 @@ pub struct InstanceBatcher {
 #[derive(Clone)]
 struct Desk {
     cloud: Arc<dyn Cloud>,
-    fence: Fence,
+    caller: CloudCaller,
     cloud_health: CloudHealth,
     accounts: Accounts,
 }
 
 impl InstanceBatcher {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
-    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &CancellationToken) -> Self {
         let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
         Self::noting(cloud_health, accounts, cloud, fence, stop)
     }
@@ -76,12 +74,12 @@ impl InstanceBatcher {
         accounts: Accounts,
         cloud: Arc<dyn Cloud>,
         fence: Fence,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Self {
         let apart = answers_apart(&cloud);
         let desk = Desk {
             cloud,
-            fence,
+            caller: CloudCaller::new(fence),
             cloud_health,
             accounts,
         };
@@ -146,12 +144,9 @@ impl InstanceBatcher {
         let Some(instances) = desk.cloud.instances() else {
             return Ok(());
         };
-        let check = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await };
-        let checked = desk.fence.during(check).await.map_err(not_asked)?;
-        let checked = checked.unwrap_or_else(|_| {
-            let text = format!("the check read of {} takes too long", desk.cloud.name());
-            Err(CloudError::new(CloudErrorKind::Unavailable, text))
-        });
+        let what = format!("the check read of {}", desk.cloud.name());
+        let check = desk.caller.read(what, instances.canary()).await;
+        let checked = check.flatten();
         desk.note(checked.as_ref().err());
         checked
     }
@@ -163,9 +158,15 @@ impl InstanceBatcher {
 }
 
 /// Lets each question travel by itself, to a cloud whose machines answer for themselves.
-async fn fly_apart(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
+async fn fly_apart(
+    kind: Kind,
+    desk: Desk,
+    mut waiting: mpsc::Receiver<Question>,
+    stop: CancellationToken,
+) {
     let mut flights = JoinSet::new();
-    while let Some(Some(Question { nodes, reply })) = stop.unless_given(waiting.recv()).await {
+    while let Some(Some(Question { nodes, reply })) = stop.run_until_cancelled(waiting.recv()).await
+    {
         while flights.try_join_next().is_some() {}
         if flights.len() >= QUEUE_LIMIT {
             flights.join_next().await;
@@ -173,7 +174,7 @@ async fn fly_apart(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>
         let (desk, stop) = (desk.clone(), stop.clone());
         flights.spawn(async move {
             let flight = desk.look(kind, &nodes);
-            if let Some(answers) = stop.unless_given(flight).await {
+            if let Some(answers) = stop.run_until_cancelled(flight).await {
                 // Whoever asked may have given up; then nobody reads the answer.
                 let _ = reply.send(answers);
             }
@@ -181,9 +182,14 @@ async fn fly_apart(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>
     }
 }
 
-async fn fly(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
+async fn fly(
+    kind: Kind,
+    desk: Desk,
+    mut waiting: mpsc::Receiver<Question>,
+    stop: CancellationToken,
+) {
     loop {
-        let Some(Some(first)) = stop.unless_given(waiting.recv()).await else {
+        let Some(Some(first)) = stop.run_until_cancelled(waiting.recv()).await else {
             return;
         };
         tokio::time::sleep(WINDOW).await;
@@ -197,7 +203,7 @@ async fn fly(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop
         }
         debug!(cloud = %desk.cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
         let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
-        let Some(answers) = stop.unless_given(desk.look(kind, &nodes)).await else {
+        let Some(answers) = stop.run_until_cancelled(desk.look(kind, &nodes)).await else {
             return;
         };
         let mut answers = answers.into_iter();
@@ -229,33 +235,25 @@ impl Desk {
         let Some(instances) = self.cloud.instances() else {
             return all(&|| Lookup::NotMine);
         };
-        let flight = async {
-            let answers = match kind {
-                Kind::Metadata => instances.lookup(nodes),
-                Kind::Presence => instances.presence(nodes),
-            };
-            tokio::time::timeout(FLIGHT_DEADLINE, answers).await
-        };
         let name = self.cloud.name();
-        let account = AccountKey::of(&self.cloud);
-        let answers = match self.fence.during(flight).await {
-            Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
-            Ok(Err(_)) => {
-                let text = format!("looking up machines in {name} takes too long");
-                all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
-            }
-            Ok(Ok(mut answers)) => {
-                // A provider that answers too little has not answered about the rest.
-                while answers.len() < nodes.len() {
-                    let text = format!("{name} gave no answer about this node");
-                    answers.push(Lookup::CannotTell(CloudError::new(
-                        CloudErrorKind::Unknown,
-                        text,
-                    )));
-                }
-                answers
+        let flight = async {
+            match kind {
+                Kind::Metadata => instances.lookup(nodes).await,
+                Kind::Presence => instances.presence(nodes).await,
             }
         };
+        let account = AccountKey::of(&self.cloud);
+        let what = format!("looking up machines in {name}");
+        let mut answers = match self.caller.read(what, flight).await {
+            Ok(answers) => answers,
+            Err(error) => all(&|| Lookup::CannotTell(error.copy())),
+        };
+        // A provider that answers too little has not answered about the rest.
+        while answers.len() < nodes.len() {
+            let text = format!("{name} gave no answer about this node");
+            let error = CloudError::new(CloudErrorKind::Unknown, text);
+            answers.push(Lookup::CannotTell(error));
+        }
         self.accounts.saw(&self.cloud, account, nodes, &answers);
         answers
     }
@@ -264,10 +262,6 @@ impl Desk {
         self.cloud_health
             .note(&self.cloud, Purpose::Machines, trouble);
     }
-}
-
-fn not_asked(fenced: Fenced) -> CloudError {
-    CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked").caused_by(fenced)
 }
 
 fn stopped() -> Lookup {
@@ -286,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::kube::objects::NodeObject;
-    use crate::stop::stop_signal;
+    use tokio_util::sync::CancellationToken;
 
     /// Counts its calls: those for metadata and check reads, and those for presence.
     struct Counting(CloudName, AtomicUsize, AtomicUsize);
@@ -340,7 +334,7 @@ mod tests {
         let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
             let cloud = Counting::new();
-            let (_handle, stop) = stop_signal();
+            let stop = CancellationToken::new();
             let batcher = InstanceBatcher::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = batcher.ask_one(Arc::new(node)).await;
@@ -353,7 +347,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
         let cloud = Counting::new();
-        let (_handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         let batcher = InstanceBatcher::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
         let (first, second, third) = tokio::join!(
@@ -414,7 +408,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_machine_that_never_answers_holds_up_no_other_question() {
         let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
-        let (_handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         let batcher = InstanceBatcher::start(cloud, Fence::open(), &stop);
         let mut dead = Node::from(NodeObject::default());
         dead.name = "dead".into();
@@ -427,6 +421,9 @@ mod tests {
         });
         assert!(soon < Duration::from_millis(10), "{soon:?}");
         assert!(matches!(dead, Lookup::CannotTell(_)));
-        assert_eq!(begun.elapsed().as_secs(), FLIGHT_DEADLINE.as_secs());
+        assert_eq!(
+            begun.elapsed().as_secs(),
+            crate::clouds::caller::DEADLINE.as_secs()
+        );
     }
 }

@@ -10,6 +10,7 @@
 //! knows only what a cloud lacks.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use std::time::Duration;
 use bowline_core::{Cloud, CloudError, CloudErrorKind, CloudName, Instances, format_duration};
 use tokio::time::Instant;
 use tracing::{info, warn};
+
+use crate::kube::election::Fenced;
 
 /// Whatever keeps failing is tried again within ten minutes at the latest. What was not heard of for longer than this
 /// is over: nobody tries it any more.
@@ -128,8 +131,13 @@ impl CloudHealth {
         let Some(watched) = all.get_mut(cloud.name()) else {
             return;
         };
-        // A shift that ends may still hear of a cloud whose place another has taken.
+        // Controllers that end may still hear of a cloud that another has replaced.
         if !Weak::ptr_eq(&watched.cloud, &Arc::downgrade(cloud)) {
+            return;
+        }
+        // A call that the fence stopped says nothing about the cloud.
+        let source = trouble.and_then(Error::source);
+        if source.is_some_and(<dyn Error>::is::<Fenced>) {
             return;
         }
         let (name, what) = (cloud.name(), purpose.words());

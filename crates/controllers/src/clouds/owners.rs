@@ -1,7 +1,7 @@
-//! Which cloud is responsible for a node: claims, voices and answers gathered, the decision in core.
+//! Which cloud owns a node and which describes it: gathers what clouds say; core decides.
 //!
-//! Two questions. The *owner* looks after the node: its life cycle, its place in load balancers. The
-//! *describer* says what it is: provider id, addresses, labels, marks.
+//! The *owner* decides about its life cycle and its place in load balancers. The *describer* gives provider id, addresses,
+//! labels and metadata.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::clouds::resolver::{Identity, OwnershipResolver, identity};
 use crate::kube::election::Fence;
 use crate::kube::nodes::Nodes;
 use crate::queue::Lanes;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
 /// is not asked about again; what remains is a list call of each such cloud.
@@ -68,7 +68,7 @@ impl OwnerDiscovery {
         cloud_health: &CloudHealth,
         accounts: &Accounts,
         fence: &Fence,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Self {
         let knowing = resolver
             .clouds()
@@ -247,8 +247,8 @@ impl OwnerDiscovery {
 
     /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
     /// provider ids that several accounts could have given, and nodes that have none.
-    pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
-        if self.is_alone() || stop.unless_given(nodes.synced()).await.is_none() {
+    pub async fn keep_settling(self, nodes: Nodes, stop: CancellationToken) {
+        if self.is_alone() || stop.run_until_cancelled(nodes.synced()).await.is_none() {
             return;
         }
         let said = Mutex::default();
@@ -277,7 +277,7 @@ impl OwnerDiscovery {
                 again = (2 * again).min(SETTLE_LATEST);
             }
         });
-        stop.unless_given(join_all(rounds)).await;
+        stop.run_until_cancelled(join_all(rounds)).await;
     }
 
     /// Whether clouds were asked whose a node is.

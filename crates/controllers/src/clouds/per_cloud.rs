@@ -1,4 +1,4 @@
-//! What is remembered about each cloud for longer than a shift of controllers lasts.
+//! What is remembered about each cloud for longer than one active configuration lasts.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -264,7 +264,7 @@ impl OwnershipResolver {
         left.into_iter().map(|it| it.name.clone()).collect()
     }
 
-    /// Whether anything was found out, in the time of an earlier line-up perhaps.
+    /// Whether anything was found out, with an earlier configuration perhaps.
     pub fn remembers(&self) -> bool {
         !self.found().is_empty()
     }

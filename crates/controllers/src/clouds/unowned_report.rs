@@ -11,23 +11,23 @@ use tracing::info;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::nodes::Nodes;
 use crate::metrics::Metrics;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How often it is looked at. Nobody waits for it, and it costs no call.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Nodes that one line of the log names.
 const NAMED_LIMIT: usize = 20;
 
-/// Reports until `stop`, in line-ups of several clouds: where there is one, and was no other, nodes of others are no
+/// Reports until `stop`, in configurations with several clouds: where there is one, and was no other, nodes of others are no
 /// surprise.
 pub(crate) async fn report(
     resolver: OwnershipResolver,
     nodes: Nodes,
     metrics: Arc<Metrics>,
-    stop: Stop,
+    stop: CancellationToken,
 ) {
     let is_alone = resolver.clouds().len() < 2 && !resolver.remembers();
-    if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
+    if is_alone || stop.run_until_cancelled(nodes.synced()).await.is_none() {
         return;
     }
     let mut told = BTreeMap::new();
@@ -54,7 +54,7 @@ pub(crate) async fn report(
         told = all;
         // Owners that were found out are counted at once.
         let pause = timeout(LOOK_EVERY, news.changed());
-        if stop.unless_given(pause).await.is_none() {
+        if stop.run_until_cancelled(pause).await.is_none() {
             return;
         }
     }

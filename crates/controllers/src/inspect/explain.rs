@@ -29,7 +29,7 @@ use crate::kube::election::{Fence, LeaseName};
 use crate::kube::events::{certificate_reference, lease_reference, node_reference};
 use crate::kube::objects::{CertificateObject, NodeObject};
 use crate::kube::store::Stored as _;
-use crate::stop::{Stop, stop_signal};
+use tokio_util::sync::CancellationToken;
 
 pub use self::service::{ServiceExplanation, explain_service};
 pub use self::warnings::Warnings;
@@ -189,7 +189,7 @@ async fn pending_requests(
 }
 
 /// Those who decide for the manager, for who looks at a cluster only once.
-fn owners(resolver: &OwnershipResolver, stop: &Stop) -> OwnerDiscovery {
+fn owners(resolver: &OwnershipResolver, stop: &CancellationToken) -> OwnerDiscovery {
     let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
     OwnerDiscovery::asking(resolver, &cloud_health, &accounts, &Fence::open(), stop)
 }
@@ -199,7 +199,8 @@ async fn explain(
     resolver: &OwnershipResolver,
     warnings: Warnings,
 ) -> Explanation {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
+    let _ends = stop.clone().drop_guard();
     let owners = owners(resolver, &stop);
     let asked: Vec<CloudName> = owners.asked_about(node);
     let testimonies = resolver.clouds().iter().zip(resolver.candidates(node));

@@ -34,7 +34,7 @@ use crate::loops::service::account::waits_for;
 use crate::loops::service::clouds::ServiceClouds;
 use crate::loops::service::conditions;
 use crate::loops::service::request::ClusterFacts;
-use crate::stop::stop_signal;
+use tokio_util::sync::CancellationToken;
 
 /// Services that are planned at the same time: clouds answer them from the same lists.
 const AT_ONCE: usize = 8;
@@ -99,7 +99,8 @@ async fn ask(
     resolver: &OwnershipResolver,
     nodes: &StoreView<Node>,
 ) -> (Vec<String>, BTreeMap<CloudName, AccountState>) {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
+    let _ends = stop.clone().drop_guard();
     // Who only looks may ask as much as it likes.
     let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
     let owners = OwnerDiscovery::asking(resolver, &cloud_health, &accounts, &Fence::open(), &stop);
@@ -333,7 +334,7 @@ impl Stage {
                     }
                     None => {}
                 }
-                let publication = draft.executor.publication();
+                let publication = draft.executor.publication(draft.plan.is_empty());
                 let changes = match goal {
                     Goal::Present => published(service, &publication, self.has_ip_mode),
                     Goal::Absent => taken_back(service),

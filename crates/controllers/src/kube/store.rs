@@ -27,7 +27,7 @@ use self::follow::Follower;
 use self::listed::{ListStanding, Listed};
 use self::versions::{is_newer, number};
 use crate::metrics::StoreMetrics;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// What can be kept in a store.
 pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
@@ -284,11 +284,11 @@ impl<T: Stored> Store<T> {
         client: kube::Client,
         random: Random,
         metrics: &StoreMetrics,
-        stop: Stop,
+        stop: CancellationToken,
     ) {
         let api: Api<DeserializeGuard<T::Object>> = Api::all(client);
         let follower = Follower::new(self, api, random, metrics);
-        stop.unless_given(follower.run()).await;
+        stop.run_until_cancelled(follower.run()).await;
     }
 
     /// Takes what the watch brought, readable or not.

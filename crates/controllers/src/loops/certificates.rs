@@ -34,10 +34,10 @@ use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
-use crate::lru::Lru;
+use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Lanes, Work, WorkQueue};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
 /// share their answers.
@@ -50,7 +50,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LOOKS_AT_ONCE: u32 = 100;
 /// Requests whose being told is remembered: two for each node of the largest supported cluster.
-const TOLD_LIMIT: usize = 10_000;
+const REPORTED_LIMIT: usize = 10_000;
 
 /// What the controller is made of.
 pub struct CertificateParts {
@@ -87,7 +87,7 @@ pub struct CertificateController {
     queue: WorkQueue<String>,
     waiting: Arc<Waiting>,
     /// What was told about requests (by uid) that are pending, so that it is told once.
-    told: Mutex<Lru<String, String>>,
+    reported: Reported<String>,
 }
 
 /// The requests that wait for something about their node, by its name.
@@ -131,7 +131,7 @@ impl CertificateController {
             clock,
             queue,
             waiting: Arc::default(),
-            told: Mutex::new(Lru::new(TOLD_LIMIT)),
+            reported: Reported::new(REPORTED_LIMIT),
         })
     }
 
@@ -142,7 +142,7 @@ impl CertificateController {
     }
 
     /// Works until `stop`, then finishes what is under way.
-    pub async fn run(self: Arc<Self>, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (queue, waiting) = (self.queue.clone(), self.waiting.clone());
         self.requests.on_change(move |change| {
             if !waiting.forgets(change) {
@@ -159,7 +159,11 @@ impl CertificateController {
             }
         });
         // A request that is looked at before the nodes are known would wait for nothing.
-        if stop.unless_given(self.nodes.synced()).await.is_none() {
+        if stop
+            .run_until_cancelled(self.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         for request in self.requests.all() {
@@ -168,7 +172,7 @@ impl CertificateController {
         self.serve_queue(stop).await;
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
         let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
             async move { this.take_turn(work, &stop).await }
@@ -176,7 +180,7 @@ impl CertificateController {
         self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
-    async fn take_turn(&self, work: Work<String>, stop: &Stop) {
+    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
         let name = work.key().clone();
         // Before the look: what changes during it is a change since then.
         let node = self.requests.get(&name);

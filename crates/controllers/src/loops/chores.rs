@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::{
     BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, Node,
@@ -20,14 +21,14 @@ use tokio::sync::{Notify, OnceCell};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::CALL_DEADLINE;
-use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
 use crate::kube::write::KeptWriter;
 use crate::loops::service::cluster_uid;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// What the controller works with.
 pub struct ChoresParts {
@@ -37,7 +38,7 @@ pub struct ChoresParts {
     /// Where events go.
     pub recorder: Recorder,
     /// Asked for as long as chores run: an observer may ask as much as it likes.
-    pub questions: Fence,
+    pub caller: CloudCaller,
     /// Whether nothing may be changed.
     pub is_observing: bool,
     /// `--cluster-name`.
@@ -53,7 +54,7 @@ pub struct ChoresParts {
 /// Runs the chores of all clouds.
 pub struct ChoresController {
     resolver: OwnershipResolver,
-    questions: Fence,
+    caller: CloudCaller,
     nodes: Nodes,
     shared: Arc<Shared>,
 }
@@ -89,7 +90,7 @@ impl ChoresController {
         let writer = KeptWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
         Self {
             resolver: resolver.clone(),
-            questions: parts.questions,
+            caller: parts.caller,
             nodes: parts.nodes.clone(),
             shared: Arc::new(Shared {
                 nodes: parts.nodes,
@@ -105,8 +106,12 @@ impl ChoresController {
     }
 
     /// Works until `stop`, or until it may not ask clouds any more.
-    pub async fn run(self, stop: Stop) {
-        if stop.unless_given(self.nodes.synced()).await.is_none() {
+    pub async fn run(self, stop: CancellationToken) {
+        if stop
+            .run_until_cancelled(self.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         let clouds = self.resolver.clouds().iter();
@@ -118,7 +123,7 @@ impl ChoresController {
             let chores = seat.cloud.chores()?;
             Some(self.attend(chores, seat))
         }));
-        stop.unless_given(all).await;
+        stop.run_until_cancelled(all).await;
     }
 
     fn seat(&self, cloud: &Arc<dyn Cloud>) -> Seat {
@@ -140,9 +145,11 @@ impl ChoresController {
     async fn attend(&self, chores: &dyn Chores, seat: &Seat) {
         let cloud = seat.cloud.name();
         info!(%cloud, "chores begin");
-        match self.questions.during(chores.run(seat)).await {
+        // They end with the lease.
+        let caller = self.caller.within(Duration::MAX);
+        match caller.read("chores", chores.run(seat)).await {
             Ok(()) => info!(%cloud, "chores are done"),
-            Err(fenced) => warn!(%cloud, %fenced, "chores end"),
+            Err(error) => warn!(%cloud, error = error.chain(), "chores end"),
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
 use crate::serving::Readiness;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud that are written at the same time, as many as in the originals.
 const WRITES_AT_ONCE: usize = 30;
@@ -71,7 +71,7 @@ pub struct IpamParts {
     pub readiness: Readiness,
     /// What the command line says.
     pub flags: IpamFlags,
-    /// Two shifts do not give out pod ranges at once.
+    /// Two configurations do not give out pod ranges at once.
     pub turns: KeyedMutex<String>,
 }
 
@@ -111,9 +111,9 @@ impl IpamController {
     }
 
     /// Works until `stop`, then finishes what is under way.
-    pub async fn run(self: Arc<Self>, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let turn = self.parts.turns.lock("pod ranges".to_owned());
-        let Some(_turn) = stop.unless_given(turn).await else {
+        let Some(_turn) = stop.run_until_cancelled(turn).await else {
             return;
         };
         // From before the start on, so that nothing is missed between it and the first turn.
@@ -123,7 +123,7 @@ impl IpamController {
                 queue.add(change.key.clone());
             }
         });
-        if stop.unless_given(self.start()).await.is_none() {
+        if stop.run_until_cancelled(self.start()).await.is_none() {
             return;
         }
         for node in self.parts.nodes.all() {
@@ -132,7 +132,7 @@ impl IpamController {
         self.serve_queue(stop).await;
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
         let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
             async move { this.take_turn(work, &stop).await }
@@ -140,7 +140,7 @@ impl IpamController {
         self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
-    async fn take_turn(&self, work: Work<String>, stop: &Stop) {
+    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
         let name = work.key().clone();
         match self.sync(&name, work.lane(), stop).await {
             Ok(AllocationOutcome::Done) => work.succeeded(),

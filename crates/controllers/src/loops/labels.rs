@@ -27,7 +27,7 @@ use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{Nodes, latest};
 use crate::kube::write::{NodeWriter, WriteError};
 use crate::metrics::{LabelMetrics, Metrics};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How long the first word of a change waits for company. What moves a machine changes it several times within
 /// a second or two; a node that follows within seconds is soon enough, and a cloud that never stops talking
@@ -79,22 +79,26 @@ impl LabelController {
     }
 
     /// Works until `stop`. A write that is under way is finished, nothing further is begun.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self, stop: CancellationToken) {
         let this = &self;
         let rounds = asking(&this.owners).map(|(cloud, sync)| this.keep(cloud, sync, &stop));
         join_all(rounds).await;
     }
 
     /// A round right away, and further ones when something changed, or a full period after the last one ended.
-    async fn keep(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &Stop) {
-        if stop.unless_given(self.nodes.synced()).await.is_none() {
+    async fn keep(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &CancellationToken) {
+        if stop
+            .run_until_cancelled(self.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         let mut cause = "start";
-        while !stop.is_given() {
+        while !stop.is_cancelled() {
             self.round(cloud, sync, stop).await;
             self.metrics.round(cloud.cloud().name().as_str(), cause);
-            match stop.unless_given(self.pause(sync)).await {
+            match stop.run_until_cancelled(self.pause(sync)).await {
                 Some(next) => cause = next,
                 None => return,
             }
@@ -115,17 +119,17 @@ impl LabelController {
         }
     }
 
-    async fn round(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &Stop) {
+    async fn round(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &CancellationToken) {
         let nodes = self.nodes.all().into_iter();
         let nodes: Vec<Arc<Node>> = nodes
             .filter(|node| !node.is_uninitialized() && self.owners.describes(cloud, node))
             .collect();
-        let Some(answers) = stop.unless_given(cloud.ask(nodes.clone())).await else {
+        let Some(answers) = stop.run_until_cancelled(cloud.ask(nodes.clone())).await else {
             return;
         };
         stream::iter(nodes.into_iter().zip(answers))
             .for_each_concurrent(self.options.concurrent_syncs, |(node, answer)| async move {
-                if !stop.is_given() {
+                if !stop.is_cancelled() {
                     self.look(cloud, sync, node, answer).await;
                 }
             })

@@ -24,7 +24,7 @@ use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
 use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct LifecycleController {
     clouds: BTreeMap<CloudName, Arc<Mutex<CloudState>>>,
 }
 
-/// The deletion guards of all clouds: they outlast shifts, so that no change of configuration gives anybody a new
+/// The deletion guards of all clouds: they outlast a configuration, so that no change of configuration gives anybody a new
 /// budget.
 pub type Guards = PerCloud<CloudState>;
 
@@ -134,12 +134,16 @@ impl LifecycleController {
     }
 
     /// Works until `stop`. A write that is under way is finished, nothing further is begun.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self, stop: CancellationToken) {
         let this = &self;
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                if stop.unless_given(this.nodes.synced()).await.is_none() {
+                if stop
+                    .run_until_cancelled(this.nodes.synced())
+                    .await
+                    .is_none()
+                {
                     return;
                 }
                 // Apart, so that a slow cloud does not hold up nodes that need no answer from it.
@@ -152,7 +156,7 @@ impl LifecycleController {
         join_all(rounds).await;
     }
 
-    async fn keep_ready_clear(&self, cloud: &InstanceBatcher, stop: &Stop) {
+    async fn keep_ready_clear(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
         loop {
             self.clear_ready(cloud, stop).await;
             if self.pause(stop).await.is_none() {
@@ -161,7 +165,7 @@ impl LifecycleController {
         }
     }
 
-    async fn keep_looking(&self, cloud: &InstanceBatcher, stop: &Stop) {
+    async fn keep_looking(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
         loop {
             let begun = Instant::now();
             self.round(cloud, stop).await;
@@ -174,8 +178,8 @@ impl LifecycleController {
     }
 
     /// The time between two rounds; none if it is time to stop.
-    async fn pause(&self, stop: &Stop) -> Option<()> {
-        stop.unless_given(tokio::time::sleep(self.options.monitor_period))
+    async fn pause(&self, stop: &CancellationToken) -> Option<()> {
+        stop.run_until_cancelled(tokio::time::sleep(self.options.monitor_period))
             .await
     }
 }

@@ -1,9 +1,9 @@
-//! The cloud-node controller: initialises fresh nodes, keeps addresses, marks and paired labels right.
+//! The cloud-node controller: initialises fresh nodes, keeps addresses, metadata and paired labels up to date.
 //!
 //! ```text
 //!  watch ─▶ queue ─▶ gather: who describes the node? what does that cloud know? (asked together)
-//!                    decide:  core::initialize, core::marks
-//!                    execute: marks and addresses first, then id, labels and taint in one write
+//!                    decide:  core::initialize, core::metadata
+//!                    execute: metadata and addresses first, then id, labels and taint in one write
 //!                    publish: event, metrics; a failure is queued again
 //! ```
 
@@ -27,10 +27,10 @@ use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Lru;
+use crate::lru::{Lru, Reported};
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
 /// only cost memory (about 1 kB each); fewer would split one list call into several.
@@ -45,8 +45,8 @@ const SOON: Duration = Duration::from_millis(200);
 /// Failures in a row after which people are told: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
 
-/// Nodes whose being left alone is remembered to have been told: the largest supported cluster.
-const TOLD_LIMIT: usize = 5000;
+/// Nodes whose being left alone is remembered to have been reported: the largest supported cluster.
+const REPORTED_LIMIT: usize = 5000;
 /// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
 /// again, which changes nothing.
 const APPLIED_LIMIT: usize = 5000;
@@ -75,7 +75,7 @@ pub struct NodeController {
     /// For each lane of the queue, who may write.
     writing: Vec<Semaphore>,
     /// What was told about nodes (by uid) that are left alone, so that it is told once.
-    told: Mutex<Lru<String, String>>,
+    reported: Reported<String>,
     /// What was applied last to nodes (by uid) whose marks are owned.
     applied: Mutex<Lru<String, Applied>>,
     /// When people were last told that initialising a node (by uid) fails, by reason.
@@ -120,15 +120,15 @@ impl NodeController {
             options,
             queue,
             writing,
-            told: Mutex::new(Lru::new(TOLD_LIMIT)),
+            reported: Reported::new(REPORTED_LIMIT),
             applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
-            failures: Mutex::new(Lru::new(TOLD_LIMIT)),
-            asked: Mutex::new(Lru::new(TOLD_LIMIT)),
+            failures: Mutex::new(Lru::new(REPORTED_LIMIT)),
+            asked: Mutex::new(Lru::new(REPORTED_LIMIT)),
         })
     }
 
     /// Works until `stop`, then finishes what is under way.
-    pub async fn run(self: Arc<Self>, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (queue, machines) = (self.queue.clone(), self.owners.machines().clone());
         self.nodes.on_change(move |change| {
             if concerns_us(change) {
@@ -149,9 +149,9 @@ impl NodeController {
     }
 
     /// Looks again at nodes whose owners were found out, or could not be.
-    async fn follow_owners(&self, stop: &Stop) {
+    async fn follow_owners(&self, stop: &CancellationToken) {
         let mut news = self.owners.news();
-        while let Some(Ok(())) = stop.unless_given(news.changed()).await {
+        while let Some(Ok(())) = stop.run_until_cancelled(news.changed()).await {
             for node in self.nodes.all() {
                 if self.owners.was_asked(&node) {
                     self.queue.add(node.name.clone());
@@ -160,7 +160,7 @@ impl NodeController {
         }
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
         let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
             async move { this.take_turn(work, &stop).await }
@@ -168,7 +168,7 @@ impl NodeController {
         self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
-    async fn take_turn(&self, work: Work<String>, stop: &Stop) {
+    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
         let name = work.key().clone();
         match self.sync(&name, work.lane(), stop).await {
             Ok(Outcome::Done) => work.succeeded(),
@@ -183,7 +183,12 @@ impl NodeController {
         }
     }
 
-    async fn sync(&self, name: &str, lane: usize, stop: &Stop) -> Result<Outcome, SyncError> {
+    async fn sync(
+        &self,
+        name: &str,
+        lane: usize,
+        stop: &CancellationToken,
+    ) -> Result<Outcome, SyncError> {
         let Some(node) = self.nodes.get(name) else {
             return Ok(Outcome::Done);
         };
@@ -296,12 +301,7 @@ impl NodeController {
 
     /// Whether this is news about that node.
     fn is_news(&self, node: &Node, text: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = told.get_mut(&node.uid).is_some_and(|before| before == text);
-        if !known {
-            told.insert(node.uid.clone(), text.to_owned());
-        }
-        !known
+        self.reported.is_news(node.uid.clone(), text)
     }
 
     fn describer_name(&self, node: &Node) -> Option<String> {

@@ -21,7 +21,7 @@ use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
 use crate::lru::Lru;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How often all nodes are looked at: whose they are also changes without them, when a cloud was asked. As often as
 /// that is done.
@@ -85,18 +85,26 @@ impl Shown {
     }
 
     /// Works until `stop`.
-    pub(crate) async fn run(self, stop: Stop) {
+    pub(crate) async fn run(self, stop: CancellationToken) {
         let changed = Arc::clone(&self.changed);
         self.nodes.on_change(move |change| {
             if concerns_us(change) {
                 changed.add(&change.key);
             }
         });
-        if stop.unless_given(self.nodes.synced()).await.is_none() {
+        if stop
+            .run_until_cancelled(self.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         let mut news = self.owners.news();
-        while stop.unless_given(self.round(&mut news)).await.is_some() {}
+        while stop
+            .run_until_cancelled(self.round(&mut news))
+            .await
+            .is_some()
+        {}
     }
 
     /// Looks at all nodes, then at each that changes, for one period, or until owners are found out.

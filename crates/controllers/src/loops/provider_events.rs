@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::kube::events::{EventType, Recorder, lease_reference};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Bytes of a note that the API server takes.
 const LONGEST_NOTE: usize = 1024;
@@ -39,8 +39,8 @@ pub(crate) struct Writers {
 }
 
 /// Writes the events of a cloud until it is time to stop.
-pub(crate) async fn write_all(cloud: Arc<dyn Cloud>, writers: Writers, stop: Stop) {
-    while let Some(event) = stop.unless_given(cloud.next_event()).await {
+pub(crate) async fn write_all(cloud: Arc<dyn Cloud>, writers: Writers, stop: CancellationToken) {
+    while let Some(event) = stop.run_until_cancelled(cloud.next_event()).await {
         let (name, reason) = (cloud.name(), event.reason);
         match &event.series {
             Some(series) => {
@@ -79,13 +79,13 @@ async fn count(
     writers: &Writers,
     event: &ProviderEvent,
     series: &EventSeries,
-    stop: &Stop,
+    stop: &CancellationToken,
 ) {
     let Some(client) = &writers.client else {
         return;
     };
     let writing = timeout(WRITING, write(client, event, series, writers.clock.now()));
-    match stop.unless_given(writing).await {
+    match stop.run_until_cancelled(writing).await {
         None | Some(Ok(Ok(()))) => {}
         Some(Ok(Err(error))) => {
             let error = error_chain(&error);
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::kube::events::EventContext;
     use crate::metrics::Metrics;
-    use crate::stop::stop_signal;
+    use tokio_util::sync::CancellationToken;
 
     /// Raises an event every minute, each with another message, three times.
     struct Troubled(CloudName, AtomicU64);
@@ -269,7 +269,7 @@ mod tests {
     async fn an_hour_of(client: Option<kube::Client>) {
         let name = CloudName::parse("demo").unwrap();
         let cloud = Arc::new(Troubled(name, AtomicU64::new(0)));
-        let (handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let context = EventContext::new(clock.clone(), Random::seeded(1), Metrics::new());
         let writers = Writers {
@@ -278,9 +278,9 @@ mod tests {
             client,
             clock,
         };
-        let telling = tokio::spawn(write_all(cloud, writers, stop));
+        let telling = tokio::spawn(write_all(cloud, writers, stop.clone()));
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        handle.stop();
+        stop.cancel();
         telling.await.unwrap();
     }
 

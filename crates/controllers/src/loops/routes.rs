@@ -5,7 +5,7 @@
 //!  a node comes, goes, ─┐
 //!  has another range,   │            gather:  the nodes, the cloud's survey
 //!  address or owner     ├─▶ round ─▶ decide:  core::routes
-//!  a failure is over,   │            execute: steps, at most 200 calls at once (steps)
+//!  a failure is over,   │            execute: steps, at most 200 calls at once
 //!  a while has passed ──┘            publish: conditions, events, metrics (publish)
 //! ```
 //!
@@ -33,18 +33,18 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::Purpose;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::{CloudRules, OwnershipResolver};
-use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Lru;
+use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::Backoff;
 use crate::serving::Readiness;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// The component of events, as people filter by it.
 pub const COMPONENT: &str = "route_controller";
@@ -56,12 +56,9 @@ const COMPANY: Duration = Duration::from_secs(1);
 const SLOW_PERIOD: Duration = Duration::from_secs(300);
 /// The longest pause before something that fails is tried again. Nobody is told when a quota is raised.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// No call takes longer. Each request inside has a shorter deadline of its own; this one is for a
-/// provider that forgot it.
-const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// What was told about nodes and is not told again: one remark for each node of the largest supported
 /// cluster and each of its two ranges.
-const TOLD_LIMIT: usize = 10_000;
+const REPORTED_LIMIT: usize = 10_000;
 /// Routes held back that one line of the log names.
 const NAMED_LIMIT: usize = 10;
 
@@ -70,10 +67,7 @@ pub struct RouteParts {
     pub nodes: Nodes,
     /// Decides among all clouds: those without routes own nodes too.
     pub resolver: OwnershipResolver,
-    /// In front of every question to them.
-    pub questions: Fence,
-    /// In front of every write to them.
-    pub fence: Fence,
+    pub caller: CloudCaller,
     /// Writes nodes.
     pub writer: NodeWriter,
     /// Tells people.
@@ -88,7 +82,7 @@ pub struct RouteParts {
     pub readiness: Readiness,
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
-    /// Two shifts do not write the routes of one cloud at once.
+    /// Two configurations do not write the routes of one cloud at once.
     pub turns: KeyedMutex<String>,
 }
 
@@ -124,9 +118,9 @@ struct Desk<'a> {
     /// Rounds in a row in which not everything could be found out.
     unclear: u32,
     /// What was told last about a node (uid), by its reason.
-    told: Lru<(String, &'static str), String>,
+    reported: Reported<(String, &'static str)>,
     /// What was told last of what an observer would do, by destination.
-    withheld: Lru<(String, String), String>,
+    withheld: Reported<(String, String)>,
     /// Why they cannot be seen now.
     trouble: String,
     /// What stays, as it was told last.
@@ -157,7 +151,7 @@ impl RouteController {
     }
 
     /// Works until `stop`. A write that is under way is finished, nothing further is begun.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self, stop: CancellationToken) {
         let mut desks = Vec::new();
         for cloud in self.parts.resolver.clouds() {
             if let Some(routes) = cloud.routes() {
@@ -189,34 +183,38 @@ impl RouteController {
             backoff: Backoff::exponential(self.options.period, LONGEST_RETRY),
             due: BTreeMap::new(),
             unclear: 0,
-            told: Lru::new(TOLD_LIMIT),
-            withheld: Lru::new(TOLD_LIMIT),
+            reported: Reported::new(REPORTED_LIMIT),
+            withheld: Reported::new(REPORTED_LIMIT),
             trouble: String::new(),
             held: String::new(),
         }
     }
 
     /// A round right away, and further ones when there is a cause.
-    async fn keep(&self, mut desk: Desk<'_>, stop: &Stop) {
-        if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
+    async fn keep(&self, mut desk: Desk<'_>, stop: &CancellationToken) {
+        if stop
+            .run_until_cancelled(self.parts.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         let turn = self
             .parts
             .turns
             .lock(format!("routes of {}", desk.cloud.name()));
-        let Some(_turn) = stop.unless_given(turn).await else {
+        let Some(_turn) = stop.run_until_cancelled(turn).await else {
             return;
         };
         self.advise(&desk);
         let mut cause = "start";
-        while !stop.is_given() {
+        while !stop.is_cancelled() {
             let begun = Instant::now();
             // Whatever changed so far is seen in this round.
             let _changed = desk.woken.notified().now_or_never();
             let pause = self.round(&mut desk, cause, stop).await;
             let waiting = self.pause(&desk, begun, pause);
-            match stop.unless_given(waiting).await {
+            match stop.run_until_cancelled(waiting).await {
                 Some(next) => cause = next,
                 None => return,
             }
@@ -238,14 +236,19 @@ impl RouteController {
         cause
     }
 
-    async fn round(&self, desk: &mut Desk<'_>, cause: &'static str, stop: &Stop) -> Pause {
+    async fn round(
+        &self,
+        desk: &mut Desk<'_>,
+        cause: &'static str,
+        stop: &CancellationToken,
+    ) -> Pause {
         let metrics = &self.parts.metrics.routes;
         metrics.begin();
         let name = desk.cloud.name().as_str();
         let nodes = self.neighbourhood(desk.cloud);
         let question = nodes.question(&self.options.cluster_name, &self.options.ranges);
         let looking = self.look(desk, &question);
-        let survey = match stop.unless_given(looking).await {
+        let survey = match stop.run_until_cancelled(looking).await {
             Some(Ok(survey)) => survey,
             Some(Err(error)) => {
                 metrics.round(name, cause, "failed");
@@ -262,7 +265,7 @@ impl RouteController {
         let changes = std::mem::take(&mut decision.changes);
         self.execute(desk, &question, changes, &mut decision, stop)
             .await;
-        let is_told = stop.is_given() || self.publish(desk, &nodes, &decision).await;
+        let is_told = stop.is_cancelled() || self.publish(desk, &nodes, &decision).await;
         metrics.round(name, cause, "done");
         self.next(desk, decision.is_unclear || !is_told)
     }
@@ -286,8 +289,8 @@ impl RouteController {
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
         let survey = desk.routes.survey(question);
-        let seen = guarded(&self.parts.questions, "looking at the routes", survey).await;
-        let seen = seen.flatten();
+        let seen = self.parts.caller.read("looking at the routes", survey);
+        let seen = seen.await.flatten();
         // Also that there can be none: somebody has asked for routes.
         let cloud_health = &self.parts.metrics.cloud_health;
         cloud_health.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
@@ -368,23 +371,8 @@ impl RouteController {
     }
 }
 
-/// Calls a cloud as long as the lease is ours and it does not take too long.
 fn lock(allowance: &Mutex<Allowance>) -> MutexGuard<'_, Allowance> {
     allowance.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn guarded<T>(
-    fence: &Fence,
-    what: &'static str,
-    call: impl Future<Output = T>,
-) -> Result<T, CloudError> {
-    let unavailable = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
-    let call = async { tokio::time::timeout(CALL_DEADLINE, call).await };
-    match fence.during(call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(unavailable(format!("{what} takes too long"))),
-        Err(fenced) => Err(unavailable(format!("{what} is not begun")).caused_by(fenced)),
-    }
 }
 
 /// A node matters when it comes or goes, and when its ranges, its addresses or its owner change.

@@ -10,8 +10,8 @@
 //! Decisions are in [`bowline_core::reconcile`], which is asked before every command; first match wins:
 //!
 //! - *Nothing* happens to what cannot be read, nor to what a restored API server lacks.
-//! - *Leave first*: clouds that have, or may have, something of a Service that is gone, another one by now, in the hands of
-//!   others, or served elsewhere. The present Service is not written for an old one.
+//! - *Leave first*: what other clouds hold for this Service, or for its predecessor of the same name, is removed before
+//!   anything else. The present Service is not written for an old one.
 //! - *Hold*, then *plan*: finalizer first. A plan that waits is gone on with when it is due, unless responsibility,
 //!   Service or targets have changed.
 //! - *Step by step*: before each it is asked whether the plan still holds; before one that interrupts, with the targets as they
@@ -68,7 +68,7 @@ use crate::kube::services::Services;
 use crate::kube::write::ServiceWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, WorkQueue};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Tries to learn the API server's version; it was well a moment ago.
 const VERSION_TRIES: u32 = 5;
@@ -111,7 +111,7 @@ pub struct ServiceParts {
     pub clock: Clock,
     /// Jitter.
     pub random: Random,
-    /// Two shifts do not work on one Service at once.
+    /// Two configurations do not work on one Service at once.
     pub turns: KeyedMutex<String>,
     /// Which nodes have lost their owners.
     pub targets: PerCloud<TargetGuard>,
@@ -160,19 +160,19 @@ impl ServiceController {
     }
 
     /// Works until `stop`. A step that is under way is finished, no further one is begun.
-    pub async fn run(self: Arc<Self>, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let ready = async {
             // Without all nodes every set of targets would be too small.
             self.parts.nodes.synced().await;
             self.parts.services.synced().await;
             self.learn_version().await;
         };
-        if stop.unless_given(ready).await.is_none() {
+        if stop.run_until_cancelled(ready).await.is_none() {
             return;
         }
         let mut learning = JoinSet::new();
         self.learn_cluster_uid(&mut learning, &stop);
-        if stop.unless_given(self.know_soon()).await.is_none() {
+        if stop.run_until_cancelled(self.know_soon()).await.is_none() {
             return;
         }
         self.listen();

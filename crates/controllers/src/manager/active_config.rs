@@ -16,7 +16,7 @@ pub struct ActiveConfig {
     /// Which one it is, counted from 1.
     pub generation: u64,
     /// The settings. Those of the process itself (serving, election, the way to the API server) are taken from the
-    /// first line-up alone.
+    /// first one alone.
     pub options: Options,
     /// The clouds, in configured order.
     pub clouds: Vec<Arc<dyn Cloud>>,
@@ -52,7 +52,7 @@ impl ActiveConfig {
     }
 }
 
-/// The line-ups of a running manager: the present one, and notice of others. Clones see the same.
+/// The active configurations of a running manager: the present one, and notice of others. Clones see the same.
 #[derive(Clone)]
 pub struct ActiveConfigs {
     first: Arc<ActiveConfig>,
@@ -60,13 +60,13 @@ pub struct ActiveConfigs {
     refused: watch::Receiver<Option<Arc<str>>>,
 }
 
-/// Changes the line-up of a running manager.
+/// Changes the active configuration of a running manager.
 pub struct ActiveConfigChanger {
     present: watch::Sender<Arc<ActiveConfig>>,
     refused: watch::Sender<Option<Arc<str>>>,
 }
 
-/// What is heard about line-ups.
+/// What is heard about active configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReloadNotice {
     /// There is another one.
@@ -129,7 +129,7 @@ impl ActiveConfigChanger {
     }
 
     /// Puts another one in the place of the present one. What clouds were called before is not forgotten: whoever works
-    /// with line-ups may miss some.
+    /// with configurations may miss some.
     pub fn change(&self, mut active_config: ActiveConfig) {
         let mut renamed = self.present().renamed.clone();
         for now in renamed.values_mut() {

@@ -16,7 +16,7 @@ use crate::kube::election::{
 use crate::kube::events::{EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
 use crate::serving::{Health, Readiness};
-use crate::stop::{Stop, stop_signal};
+use tokio_util::sync::CancellationToken;
 
 /// How long giving leases back may take, all together: one write each, which takes milliseconds. After that they run
 /// out by themselves.
@@ -102,9 +102,14 @@ impl Manager {
     }
 
     /// Competes for leases, works while all are held, and gives them back.
-    pub(super) async fn lead<W>(&self, term: Term, stop: &Stop, work: W) -> Result<(), ManagerError>
+    pub(super) async fn lead<W>(
+        &self,
+        term: Term,
+        stop: &CancellationToken,
+        work: W,
+    ) -> Result<(), ManagerError>
     where
-        W: AsyncFnOnce(Fence, Stop) -> Result<(), ManagerError>,
+        W: AsyncFnOnce(Fence, CancellationToken) -> Result<(), ManagerError>,
     {
         let Term {
             leases,
@@ -119,7 +124,8 @@ impl Manager {
             }
             Err(Interrupted::Lost(lost)) => return Err(lose(lost, &events)),
         };
-        let (handle, working) = stop_signal();
+        let working = CancellationToken::new();
+        let work_ends = working.clone().drop_guard();
         let mut abandoned = false;
         let ended = {
             let mut work = std::pin::pin!(work(held.fence(), working));
@@ -128,13 +134,13 @@ impl Manager {
             let early = tokio::select! {
                 biased;
                 lost = &mut renewing => Some(Err(lost.into())),
-                () = stop.given() => None,
+                () = stop.cancelled() => None,
                 ended = &mut work => Some(ended),
             };
             if let Some(ended) = early {
                 ended
             } else {
-                handle.stop();
+                drop(work_ends);
                 tokio::select! {
                     biased;
                     lost = &mut renewing => Err(lost.into()),

@@ -36,7 +36,7 @@ impl Place<'_> {
     }
 }
 
-/// The controllers of a line-up that run in a place.
+/// The controllers of an active configuration that run in a place.
 pub(super) fn placed(
     active_config: &ActiveConfig,
     place: Place<'_>,
@@ -46,7 +46,7 @@ pub(super) fn placed(
         .collect()
 }
 
-/// Tells which controllers of a line-up run in another component.
+/// Reports which controllers of an active configuration run in another component.
 pub(super) fn tell_elsewhere(active_config: &ActiveConfig, migration: Option<&Migration>) {
     for known in enabled(active_config).filter(|it| !Place::Only(migration).has(it)) {
         let controller = known.name;

@@ -17,7 +17,7 @@ pub(super) fn options(options: &Options) -> Result<ServingConfig, ServingError> 
         share_port: serving.share_port,
         certificates: certificates(&serving.tls)?,
         tls: tls(&serving.tls)?,
-        disable_http2: !serving.http2,
+        disable_http2: serving.http1_only,
         http2_max_streams: u32::try_from(serving.http2_max_streams).unwrap_or_default(),
         authentication: authentication(&options.authentication),
         authorization: AuthorizationConfig {

@@ -1,8 +1,8 @@
-//! What a leader does: watch, and let one shift of controllers follow another, each with its line-up.
+//! What a leader does: watch, and run the controllers of one active configuration after another.
 //!
 //! ```text
-//!  line-up 1 ──▶ shift 1 ─── another line-up ──▶ finishes what it has in hand
-//!                                          └──▶ shift 2, with the same stores and the same memory of deletions
+//!  configuration 1 ──▶ controllers 1 ─── configuration 2 ──▶ finish what is under way
+//!                                                       └──▶ controllers 2, with the same stores and deletion guards
 //! ```
 
 use std::collections::BTreeSet;
@@ -34,14 +34,14 @@ use crate::loops::lifecycle::Guards;
 use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
 use crate::serving::Health;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
-/// How long the next shift waits for the one before. Whatever is still under way then belongs to a cloud that does not
+/// How long the next controllers wait for those before. Whatever is still under way then belongs to a cloud that does not
 /// answer; it goes on alone, and no other cloud waits for it.
 const HANDOVER: Duration = Duration::from_secs(2);
-/// How long the last events about line-ups may take to be written.
+/// How long the last events about active configurations may take to be written.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
-/// The component of events about line-ups.
+/// The component of events about active configurations.
 const COMPONENT: &str = "bowline";
 
 /// The controllers of one lease.
@@ -87,11 +87,11 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Works until `stop`, then lets every controller finish.
-    pub(super) async fn run(self, stop: Stop) -> Result<(), ManagerError> {
+    pub(super) async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         let manager = self.manager;
         let informers = manager.clients.root(INFORMERS);
         let healthy = wait_until_healthy(&informers, manager.clients.host(), HEALTH_PATIENCE);
-        let Some(healthy) = stop.unless_given(healthy).await else {
+        let Some(healthy) = stop.run_until_cancelled(healthy).await else {
             return Ok(());
         };
         healthy?;
@@ -111,21 +111,21 @@ impl<'a> Supervisor<'a> {
             let nodes = self.nodes.all();
             resolver =
                 resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
-            let shift = RunningControllers {
+            let controllers = RunningControllers {
                 work: &self,
                 active_config,
                 resolver: resolver.clone(),
                 stop: stop.clone(),
             };
-            let running = match shift.start(&stop).await {
+            let running = match controllers.start(&stop).await {
                 // It could not begin before its time was over.
-                Err(_) if stop.is_given() => break,
+                Err(_) if stop.is_cancelled() => break,
                 started => started?,
             };
             self.show(&running);
             self.follow_what_it_reads(&running, &mut followers, &stop);
             let waiting = self.wait_for_another(&mut active_configs, &mut recorder);
-            let changed = stop.unless_given(waiting).await.is_some();
+            let changed = stop.run_until_cancelled(waiting).await.is_some();
             self.hide(&running);
             if !changed {
                 running.end().await;
@@ -140,7 +140,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends when there is another line-up, which is told.
+    /// Ends when there is another configuration, which is reported.
     async fn wait_for_another(
         &self,
         active_configs: &mut ActiveConfigs,
@@ -185,7 +185,7 @@ impl<'a> Supervisor<'a> {
         recorder.event(&lease, kind, reason, text);
     }
 
-    /// Lets a shift end, for a moment before the next one begins and then beside it.
+    /// Lets controllers end, for a moment before the next ones begin and then beside them.
     async fn hand_over(&self, running: Running, tasks: &mut JoinSet<()>) {
         self.nodes.forget_listeners();
         self.services.forget_listeners();
@@ -194,10 +194,13 @@ impl<'a> Supervisor<'a> {
         let generation = running.active_config.generation;
         let mut ending = Box::pin(running.end());
         if timeout(HANDOVER, &mut ending).await.is_err() {
-            warn!(generation, "work of the shift before is still under way");
+            warn!(
+                generation,
+                "work of the configuration before is still under way"
+            );
             tasks.spawn(async move {
                 ending.await;
-                info!(generation, "work of the shift before is finished");
+                info!(generation, "work of the configuration before is finished");
             });
         }
     }
@@ -231,8 +234,13 @@ impl<'a> Supervisor<'a> {
         )
     }
 
-    /// Begins to follow what the controllers of this shift read and none before did.
-    fn follow_what_it_reads(&self, running: &Running, followers: &mut Followers, stop: &Stop) {
+    /// Begins to follow what these controllers read and none before did.
+    fn follow_what_it_reads(
+        &self,
+        running: &Running,
+        followers: &mut Followers,
+        stop: &CancellationToken,
+    ) {
         self.follow(followers, "nodes-synced", &self.nodes, stop);
         if running.has(SERVICE) {
             self.follow(followers, "services-synced", &self.services, stop);
@@ -254,7 +262,7 @@ impl<'a> Supervisor<'a> {
         followers: &mut Followers,
         name: &'static str,
         store: &Store<T>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) {
         if !followers.names.insert(name) {
             return;
@@ -262,7 +270,7 @@ impl<'a> Supervisor<'a> {
         let readiness = self.health.add_readiness(name);
         let (first, until) = (store.clone(), stop.clone());
         followers.tasks.spawn(async move {
-            if until.unless_given(first.synced()).await.is_some() {
+            if until.run_until_cancelled(first.synced()).await.is_some() {
                 readiness.ready();
             }
         });
@@ -275,7 +283,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// What outlasts shifts: the watches, by what they are called in readiness, and shifts that take long to end.
+/// What outlasts a configuration: the watches, by what they are called in readiness, and controllers that take long to end.
 #[derive(Default)]
 struct Followers {
     names: BTreeSet<&'static str>,

@@ -242,7 +242,7 @@ fn clouds_of_one_kind_count_apart_in_one_family() {
         families
     };
     metrics.show_clouds(vec![registry(Some("a"), 7)]);
-    // Another line-up: what is not in it is not shown.
+    // Another configuration: what is not in it is not shown.
     metrics.show_clouds(vec![registry(Some("a"), 1), registry(Some("b"), 2)]);
     let text = metrics.text();
     let ours: Vec<&str> = text

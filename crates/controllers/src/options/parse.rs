@@ -1,8 +1,6 @@
 //! From command-line arguments to values, with the rules of the originals' flag library.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::time::Duration;
 
 use bowline_core::{nearest, quote};
 
@@ -113,74 +111,16 @@ impl Values {
         Ok(())
     }
 
-    // The accessors below answer an empty value for a name or kind that the table does not have;
-    // a test sets every flag and sees it arrive.
-
-    pub(super) fn text(&self, name: &str) -> String {
+    /// The text of a flag that takes one.
+    pub(super) fn text(&self, name: &str) -> &str {
         match self.get(name) {
-            Some(Value::Text(text)) => text.clone(),
-            _ => String::new(),
-        }
-    }
-
-    pub(super) fn integer(&self, name: &str) -> i64 {
-        match self.get(name) {
-            Some(Value::Integer(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    pub(super) fn float(&self, name: &str) -> f32 {
-        match self.get(name) {
-            Some(Value::Float(number)) => *number,
-            _ => 0.0,
+            Some(Value::Text(text)) => text,
+            _ => "",
         }
     }
 
     pub(super) fn switch(&self, name: &str) -> bool {
         matches!(self.get(name), Some(Value::Switch(true)))
-    }
-
-    pub(super) fn duration(&self, name: &str) -> Duration {
-        match self.get(name) {
-            Some(Value::Duration(duration)) => *duration,
-            _ => Duration::ZERO,
-        }
-    }
-
-    pub(super) fn list(&self, name: &str) -> Vec<String> {
-        match self.get(name) {
-            Some(Value::List(items) | Value::Repeated(items)) => items.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn integers(&self, name: &str) -> Vec<i64> {
-        match self.get(name) {
-            Some(Value::IntegerList(items)) => items.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn gates(&self, name: &str) -> BTreeMap<String, bool> {
-        match self.get(name) {
-            Some(Value::Gates(gates)) => gates.clone(),
-            _ => BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn levels(&self, name: &str) -> Vec<(String, i64)> {
-        match self.get(name) {
-            Some(Value::Levels(levels)) => levels.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn address(&self, name: &str) -> IpAddr {
-        match self.get(name) {
-            Some(Value::Address(address)) => *address,
-            _ => IpAddr::from([0, 0, 0, 0]),
-        }
     }
 }
 
@@ -226,9 +166,9 @@ pub(super) fn read(
     if !wanted_text && positional.iter().any(|argument| !argument.is_empty()) {
         return Err(superfluous(program, &positional));
     }
-    reader.warnings.extend(super::gates::warnings(
-        &reader.values.gates("feature-gates"),
-    ));
+    if let Some(Value::Gates(gates)) = reader.values.get("feature-gates") {
+        reader.warnings.extend(super::gates::warnings(gates));
+    }
     Ok(Read {
         values: reader.values,
         warnings: reader.warnings,

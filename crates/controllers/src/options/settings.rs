@@ -10,10 +10,12 @@ use bowline_core::owner_annotation::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;
+use super::table::FLAGS;
+use super::value::Value;
 use crate::kube::election::LeaseName;
 
 /// Everything the manager can be told on its command line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Which cloud, which cluster.
     pub cloud: CloudOptions,
@@ -42,7 +44,7 @@ pub struct Options {
 }
 
 /// Which cloud, which cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudOptions {
     /// `--config`; empty for none.
     pub config: String,
@@ -74,7 +76,7 @@ impl CloudOptions {
 }
 
 /// How the API server is reached.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientOptions {
     /// `--kubeconfig`; empty for none.
     pub kubeconfig: String,
@@ -91,9 +93,10 @@ pub struct ClientOptions {
 }
 
 /// Whether the manager acts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// It does its work.
+    #[default]
     Manage,
     /// It reads, decides, and tells what it would do.
     Observe,
@@ -120,6 +123,12 @@ pub enum ShowOwners {
     Unknown(String),
 }
 
+impl Default for ShowOwners {
+    fn default() -> Self {
+        Self::Known(Showing::default())
+    }
+}
+
 impl From<String> for ShowOwners {
     fn from(text: String) -> Self {
         match text.as_str() {
@@ -132,7 +141,7 @@ impl From<String> for ShowOwners {
 }
 
 /// Which controllers run, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerOptions {
     /// `--mode`.
     pub mode: Mode,
@@ -188,7 +197,7 @@ impl ControllerOptions {
 }
 
 /// Allocation of pod ranges.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpamOptions {
     /// `--allocate-node-cidrs`.
     pub allocate: bool,
@@ -205,7 +214,7 @@ pub struct IpamOptions {
 }
 
 /// Leader election and migration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElectionOptions {
     /// `--leader-elect`.
     pub enabled: bool,
@@ -248,7 +257,7 @@ impl ElectionOptions {
 }
 
 /// Certificates and TLS of the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// `--cert-dir`; empty for none.
     pub certificate_directory: String,
@@ -275,8 +284,8 @@ pub struct ServingOptions {
     pub port: i64,
     /// Certificates and TLS.
     pub tls: TlsOptions,
-    /// `--disable-http2-serving`, turned around.
-    pub http2: bool,
+    /// `--disable-http2-serving`.
+    pub http1_only: bool,
     /// `--http2-max-streams-per-connection`; 0 for the default.
     pub http2_max_streams: i64,
     /// `--permit-port-sharing`.
@@ -285,8 +294,22 @@ pub struct ServingOptions {
     pub share_address: bool,
 }
 
+impl Default for ServingOptions {
+    fn default() -> Self {
+        Self {
+            address: IpAddr::from([0, 0, 0, 0]),
+            port: 0,
+            tls: TlsOptions::default(),
+            http1_only: false,
+            http2_max_streams: 0,
+            share_port: false,
+            share_address: false,
+        }
+    }
+}
+
 /// Who the HTTPS server's callers are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationOptions {
     /// `--authentication-kubeconfig`; empty for none.
     pub kubeconfig: String,
@@ -313,7 +336,7 @@ pub struct AuthenticationOptions {
 }
 
 /// What the HTTPS server's callers may read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizationOptions {
     /// `--authorization-kubeconfig`; empty for none.
     pub kubeconfig: String,
@@ -326,7 +349,7 @@ pub struct AuthorizationOptions {
 }
 
 /// Webhooks; only checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookOptions {
     /// `--webhooks`.
     pub selection: Vec<String>,
@@ -335,7 +358,7 @@ pub struct WebhookOptions {
 }
 
 /// Profiling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebuggingOptions {
     /// `--profiling`.
     pub profiling: bool,
@@ -344,7 +367,7 @@ pub struct DebuggingOptions {
 }
 
 /// What is logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggingOptions {
     /// `--v`.
     pub verbosity: i32,
@@ -369,156 +392,49 @@ impl Options {
 
     /// The options that those values mean.
     pub fn from_values(values: &Values) -> Self {
-        Self {
-            cloud: cloud(values),
-            client: client(values),
-            controllers: controllers(values),
-            ipam: ipam(values),
-            election: election(values),
-            serving: serving(values),
-            authentication: authentication(values),
-            authorization: authorization(values),
-            webhook: WebhookOptions {
-                selection: values.list("webhooks"),
-                port: values.integer("webhook-secure-port"),
-            },
-            debugging: DebuggingOptions {
-                profiling: values.switch("profiling"),
-                contention_profiling: values.switch("contention-profiling"),
-            },
-            logging: LoggingOptions {
-                verbosity: small(values, "v"),
-                modules: values.levels("vmodule"),
-                format: values.text("logging-format"),
-            },
-            feature_gates: values.gates("feature-gates"),
+        let mut options = Self::default();
+        for flag in FLAGS {
+            if let Some(value) = values.get(flag.name) {
+                (flag.set)(&mut options, value);
+            }
         }
+        options.controllers.routes_asked_for = values.given("configure-cloud-routes");
+        options
     }
 }
 
-/// A number that its row already limits to 32 bits.
-fn small(values: &Values, name: &str) -> i32 {
-    i32::try_from(values.integer(name)).unwrap_or_default()
+/// An option that takes its flag's value; that of another kind leaves it as it is, which a test of all flags excludes.
+pub(super) trait Taken {
+    fn take(&mut self, value: &Value);
 }
 
-fn cloud(values: &Values) -> CloudOptions {
-    CloudOptions {
-        config: values.text("config"),
-        provider: values.text("cloud-provider"),
-        config_file: values.text("cloud-config"),
-        cluster_name: values.text("cluster-name"),
-        account_fingerprint: values.text("account-fingerprint"),
-        cluster_uid: values.text("cluster-uid"),
-        cluster_cidr: values.text("cluster-cidr"),
-        allow_untagged: values.switch("allow-untagged-cloud"),
-        external_volume_plugin: values.text("external-cloud-volume-plugin"),
-        own: BTreeMap::new(),
-    }
+macro_rules! taken {
+    ($($option:ty: $value:pat => $taken:expr;)*) => {
+        $(impl Taken for $option {
+            fn take(&mut self, value: &Value) {
+                if let $value = value {
+                    *self = $taken;
+                }
+            }
+        })*
+    };
 }
 
-fn client(values: &Values) -> ClientOptions {
-    ClientOptions {
-        kubeconfig: values.text("kubeconfig"),
-        master: values.text("master"),
-        qps: values.float("kube-api-qps"),
-        burst: small(values, "kube-api-burst"),
-        content_type: values.text("kube-api-content-type"),
-        use_service_account_credentials: values.switch("use-service-account-credentials"),
-    }
-}
-
-fn controllers(values: &Values) -> ControllerOptions {
-    ControllerOptions {
-        mode: values.text("mode").into(),
-        selection: values.list("controllers"),
-        start_interval: values.duration("controller-start-interval"),
-        min_resync_period: values.duration("min-resync-period"),
-        node_syncs: small(values, "concurrent-node-syncs"),
-        node_status_updates: small(values, "concurrent-node-status-updates"),
-        lifecycle_syncs: small(values, "concurrent-node-lifecycle-syncs"),
-        service_syncs: small(values, "concurrent-service-syncs"),
-        // What cannot be read was refused with the flag.
-        adoption: NamespaceRule::parse(&values.text("load-balancer-adoption"))
-            .unwrap_or(NamespaceRule::Never),
-        remove_orphans: values.switch("remove-orphaned-load-balancers"),
-        node_status_update_frequency: values.duration("node-status-update-frequency"),
-        node_monitor_period: values.duration("node-monitor-period"),
-        reserved_names: values.list("reserved-names"),
-        show_owners: values.text("show-owners").into(),
-        node_sync_period: values.duration("node-sync-period"),
-        configure_routes: values.switch("configure-cloud-routes"),
-        routes_asked_for: values.given("configure-cloud-routes"),
-        route_reconciliation_period: values.duration("route-reconciliation-period"),
-    }
-}
-
-fn ipam(values: &Values) -> IpamOptions {
-    IpamOptions {
-        allocate: values.switch("allocate-node-cidrs"),
-        allocator: values.text("cidr-allocator-type"),
-        service_range: values.text("service-cluster-ip-range"),
-        mask_size: small(values, "node-cidr-mask-size"),
-        mask_size_ipv4: small(values, "node-cidr-mask-size-ipv4"),
-        mask_size_ipv6: small(values, "node-cidr-mask-size-ipv6"),
-    }
-}
-
-fn election(values: &Values) -> ElectionOptions {
-    ElectionOptions {
-        enabled: values.switch("leader-elect"),
-        lease_duration: values.duration("leader-elect-lease-duration"),
-        renew_deadline: values.duration("leader-elect-renew-deadline"),
-        retry_period: values.duration("leader-elect-retry-period"),
-        resource_lock: values.text("leader-elect-resource-lock"),
-        resource_name: values.text("leader-elect-resource-name"),
-        resource_namespace: values.text("leader-elect-resource-namespace"),
-        hold: values.list("hold-leases"),
-        migration: values.switch("enable-leader-migration"),
-        migration_file: values.text("leader-migration-config"),
-    }
-}
-
-fn serving(values: &Values) -> ServingOptions {
-    ServingOptions {
-        address: values.address("bind-address"),
-        port: values.integer("secure-port"),
-        tls: TlsOptions {
-            certificate_directory: values.text("cert-dir"),
-            certificate_file: values.text("tls-cert-file"),
-            private_key_file: values.text("tls-private-key-file"),
-            cipher_suites: values.list("tls-cipher-suites"),
-            curve_preferences: values.integers("tls-curve-preferences"),
-            min_version: values.text("tls-min-version"),
-            named_certificates: values.list("tls-sni-cert-key"),
-        },
-        http2: !values.switch("disable-http2-serving"),
-        http2_max_streams: values.integer("http2-max-streams-per-connection"),
-        share_port: values.switch("permit-port-sharing"),
-        share_address: values.switch("permit-address-sharing"),
-    }
-}
-
-fn authentication(values: &Values) -> AuthenticationOptions {
-    AuthenticationOptions {
-        kubeconfig: values.text("authentication-kubeconfig"),
-        token_cache: values.duration("authentication-token-webhook-cache-ttl"),
-        skip_lookup: values.switch("authentication-skip-lookup"),
-        tolerate_lookup_failure: values.switch("authentication-tolerate-lookup-failure"),
-        client_ca_file: values.text("client-ca-file"),
-        proxy_ca_file: values.text("requestheader-client-ca-file"),
-        proxy_names: values.list("requestheader-allowed-names"),
-        username_headers: values.list("requestheader-username-headers"),
-        group_headers: values.list("requestheader-group-headers"),
-        uid_headers: values.list("requestheader-uid-headers"),
-        extra_header_prefixes: values.list("requestheader-extra-headers-prefix"),
-    }
-}
-
-fn authorization(values: &Values) -> AuthorizationOptions {
-    AuthorizationOptions {
-        kubeconfig: values.text("authorization-kubeconfig"),
-        allowed_cache: values.duration("authorization-webhook-cache-authorized-ttl"),
-        denied_cache: values.duration("authorization-webhook-cache-unauthorized-ttl"),
-        always_allow_paths: values.list("authorization-always-allow-paths"),
-    }
+taken! {
+    String: Value::Text(text) => text.clone();
+    Mode: Value::Text(text) => text.clone().into();
+    ShowOwners: Value::Text(text) => text.clone().into();
+    // What cannot be read was refused with the flag.
+    NamespaceRule: Value::Text(text) => Self::parse(text).unwrap_or_default();
+    i64: Value::Integer(number) => *number;
+    // Its row limits it to 32 bits.
+    i32: Value::Integer(number) => Self::try_from(*number).unwrap_or_default();
+    f32: Value::Float(number) => *number;
+    bool: Value::Switch(on) => *on;
+    Duration: Value::Duration(duration) => *duration;
+    Vec<String>: Value::List(items) | Value::Repeated(items) => items.clone();
+    Vec<i64>: Value::IntegerList(items) => items.clone();
+    BTreeMap<String, bool>: Value::Gates(gates) => gates.clone();
+    Vec<(String, i64)>: Value::Levels(levels) => levels.clone();
+    IpAddr: Value::Address(address) => *address;
 }

@@ -6,13 +6,17 @@ use futures::future::join_all;
 use tokio::task::JoinSet;
 
 use super::{Work, WorkQueue};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
     /// Gives every key its turn until `stop`, at most `at_once` of each lane at the same time; then shuts down, and
     /// ends when the turns that are under way have. A turn that panics is over, and costs no worker.
-    pub async fn serve<T>(&self, at_once: usize, stop: &Stop, turn: impl Fn(Work<K>) -> T)
-    where
+    pub async fn serve<T>(
+        &self,
+        at_once: usize,
+        stop: &CancellationToken,
+        turn: impl Fn(Work<K>) -> T,
+    ) where
         T: Future<Output = ()> + Send + 'static,
     {
         let lanes = (0..self.lanes()).map(|lane| self.serve_lane(lane, at_once, stop, &turn));
@@ -23,7 +27,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         &self,
         lane: usize,
         at_once: usize,
-        stop: &Stop,
+        stop: &CancellationToken,
         turn: &impl Fn(Work<K>) -> T,
     ) where
         T: Future<Output = ()> + Send + 'static,
@@ -37,7 +41,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
                 }
                 self.next_in(lane).await
             };
-            let Some(Some(work)) = stop.unless_given(next).await else {
+            let Some(Some(work)) = stop.run_until_cancelled(next).await else {
                 break;
             };
             turns.spawn(turn(work));

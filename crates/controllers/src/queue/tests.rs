@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use bowline_core::CloudName;
 use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::metrics::Metrics;
@@ -286,10 +287,10 @@ async fn turns_of_a_cloud_that_hangs_hold_up_no_other() {
     for key in ["a1", "a2", "a3", "b1", "b2", "x1"] {
         queue.add(key);
     }
-    let (handle, stop) = crate::stop::stop_signal();
+    let stop = CancellationToken::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
-    let (serving, told) = (queue.clone(), Arc::clone(&seen));
+    let (serving, stopping, told) = (queue.clone(), stop.clone(), Arc::clone(&seen));
     let serving = tokio::spawn(async move {
         let turn = |work: Work<&'static str>| {
             let told = Arc::clone(&told);
@@ -301,12 +302,12 @@ async fn turns_of_a_cloud_that_hangs_hold_up_no_other() {
                 work.succeeded();
             }
         };
-        serving.serve(1, &stop, turn).await;
+        serving.serve(1, &stopping, turn).await;
     });
     tokio::time::sleep(Duration::from_secs(300)).await;
     let expected = [(1, "b1"), (1, "x1"), (2, "b2"), (120, "a1"), (240, "a2")];
     assert_eq!(*seen.lock().unwrap(), expected);
-    handle.stop();
+    stop.cancel();
     serving.await.unwrap();
     assert_eq!(seen.lock().unwrap().last(), Some(&(360, "a3")), "finished");
     assert!(!queue.add("b3"), "it is shut down");
@@ -317,13 +318,12 @@ async fn a_turn_that_panics_costs_no_worker() {
     let (queue, _metrics) = queue(Backoff::nodes());
     queue.add("a");
     queue.add("b");
-    let (handle, stop) = crate::stop::stop_signal();
-    let handle = Arc::new(Mutex::new(Some(handle)));
+    let stop = CancellationToken::new();
     let turn = |work: Work<&'static str>| {
-        let handle = Arc::clone(&handle);
+        let stop = stop.clone();
         async move {
             assert_eq!(*work.key(), "b", "the first one fails");
-            handle.lock().unwrap().take();
+            stop.cancel();
         }
     };
     queue.serve(1, &stop, turn).await;

@@ -8,7 +8,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::{ActiveConfig, ActiveConfigs, StopHandle, stop_signal};
+use bowline_controllers::{ActiveConfig, ActiveConfigs};
 use bowline_core::Cloud;
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
@@ -19,6 +19,7 @@ use bowline_simulator_kubernetes::kinds::{self, Kind};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::cloud::Demo;
 
@@ -40,7 +41,7 @@ pub(crate) struct Stage {
 /// One running manager.
 pub(crate) struct Replica {
     pub(crate) metrics: Arc<Metrics>,
-    stop: StopHandle,
+    stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
@@ -279,17 +280,17 @@ impl Stage {
 
 impl Replica {
     pub(crate) fn of(manager: Manager) -> Self {
-        let (handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         Self {
             metrics: manager.metrics.clone(),
-            stop: handle,
-            task: tokio::spawn(manager.run(stop)),
+            task: tokio::spawn(manager.run(stop.clone())),
+            stop,
         }
     }
 
     /// What SIGTERM does.
     pub(crate) fn ask_to_stop(&self) {
-        self.stop.stop();
+        self.stop.cancel();
     }
 
     /// Asks it to stop, and how long that took.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     BoxFuture, CloudError, Condition, ExcludedNodes, Ingress, Node, Notice, Plan, Service,
-    ServiceKey, StepId,
+    ServiceKey, Step, StepId,
 };
 
 /// What is wanted for a Service.
@@ -123,9 +123,10 @@ impl Default for BalancerRules {
 }
 
 /// The namespaces whose Services may do something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceRule {
     /// None.
+    #[default]
     Never,
     /// All.
     Any,
@@ -208,11 +209,15 @@ impl PreparedPlan {
 /// Carries out the steps of one plan. Makes no choices: a step is done as it was planned.
 pub trait Executor: Send {
     /// Carries out that step, or looks again if it was waiting. Safe to repeat.
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>>;
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>>;
 
     /// What the cluster may know by now. Called before the first and after every step: an id is published as soon as it
-    /// is there, so that a crash does not lose it.
-    fn publication(&self) -> Publication;
+    /// is there, so that a crash does not lose it. `finished`: no step is left.
+    fn publication(&self, finished: bool) -> Publication;
 
     /// When to plan anew although nothing is known to have changed, because time itself changes what is wanted;
     /// asked when all steps are done. None for the ordinary comparison with the cloud.

@@ -1,6 +1,6 @@
 //! Carrying out a plan: which step is next, what is waited for, what has been done.
 //!
-//! A [`PlanProgress`] is the journal of one plan. It makes no calls; the executor records the outcome of each step. A
+//! A [`PlanProgress`] records one plan. It makes no calls; the controller records the outcome of each step. A
 //! step that waits holds nobody: the run is put aside and taken up again. When a process dies, its
 //! runs are gone, and the next plan begins with what the cloud shows, which is why every step must
 //! leave something that the next look finds again: a name, a tag, an id.
@@ -60,27 +60,16 @@ impl PlanProgress {
         &self.states[id]
     }
 
-    /// The first step that is not over and whose needs are met, to be carried out or, if it waits,
-    /// looked at again; none when all that could be done is done. A step whose needs were skipped is
-    /// skipped as well.
-    pub fn next_step(&mut self) -> Option<StepId> {
-        for id in 0..self.states.len() {
-            if self.is_over(id) {
-                continue;
-            }
-            let needs = &self.plan.steps[id].needs;
-            if needs
-                .iter()
-                .any(|&it| self.states[it] == StepState::Skipped)
-            {
-                self.states[id] = StepState::Skipped;
-                continue;
-            }
-            if needs.iter().all(|&it| self.states[it] == StepState::Done) {
-                return Some(id);
-            }
-        }
-        None
+    /// The first step that is not over, to be carried out or, if it waits, looked at again; none when all that
+    /// could be done is done. What it needs is done: steps need earlier ones alone.
+    pub fn next_step(&self) -> Option<StepId> {
+        let is_over = |state: &StepState| matches!(state, StepState::Done | StepState::Skipped);
+        self.states.iter().position(|state| !is_over(state))
+    }
+
+    /// Whether no step is left.
+    pub fn is_finished(&self) -> bool {
+        self.next_step().is_none()
     }
 
     /// That step is done.
@@ -88,9 +77,15 @@ impl PlanProgress {
         self.states[id] = StepState::Done;
     }
 
-    /// That step cannot be done; the others go on.
+    /// That step cannot be done; those that need it are skipped as well, and the others go on.
     pub fn skip(&mut self, id: StepId) {
         self.states[id] = StepState::Skipped;
+        for later in id + 1..self.states.len() {
+            let mut needs = self.plan.steps[later].needs.iter();
+            if needs.any(|&needed| self.states[needed] == StepState::Skipped) {
+                self.states[later] = StepState::Skipped;
+            }
+        }
     }
 
     /// That step is under way in the cloud. Says how long it has been.
@@ -120,10 +115,6 @@ impl PlanProgress {
     /// Whether a step was skipped.
     pub fn has_gaps(&self) -> bool {
         self.states.contains(&StepState::Skipped)
-    }
-
-    fn is_over(&self, id: StepId) -> bool {
-        matches!(self.states[id], StepState::Done | StepState::Skipped)
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!          ┌────────────── forgotten, moved ────────────────┐
 //!          ▼                                                │
-//!        Idle ──▶ hold ──▶ Planning ──▶ Drafted ──▶ Executing ──▶ published ──▶ Settled
+//!        Idle ──▶ hold ──▶ Planning ──▶ Drafted ──▶ Executing ──▶ published ──▶ Idle
 //!          │                ▲  │ plan waits: discard, or aside    │   ▲
 //!          └──▶ remove ─────┘  └──────────────────────────────────┘   └ each step: still valid?
 //!                              removal: all clouds looked at ──▶ Looked
@@ -244,7 +244,7 @@ fn with_waiting(state: &State, plan: &PlanState, observed: &Observed<'_>) -> Nex
 fn not_drafted(why: NotDrafted) -> Next {
     match why {
         NotDrafted::Elsewhere => Next::End,
-        NotDrafted::Doubtful => Next::Later(SERVICES_PAUSE),
+        NotDrafted::NeedsServices => Next::Later(SERVICES_PAUSE),
         NotDrafted::Later(after) | NotDrafted::Unproven(after) => {
             Next::Later(after.clamp(SOONEST_RETRY, LATEST_RETRY))
         }

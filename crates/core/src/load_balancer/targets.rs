@@ -3,8 +3,8 @@
 //! ```text
 //!  this cloud's ────────────────▶ a target, unless label, deletion or autoscaler exclude it: then it goes at once
 //!  another cloud's ─────────────▶ none, at once
-//!  whose it is is open ─────────▶ keeps the targets that it has, gets no others
-//!  nobody's, though of its kind ─▶ keeps them until a second look, ten seconds later, says the same
+//!  owner undecided ─────────────▶ keeps the targets that it has, gets no others
+//!  unowned, though of its kind ─▶ keeps them until a second look, ten seconds later, says the same
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -32,7 +32,7 @@ impl TestCluster {
         self.rules = rules;
     }
 
-    /// Gives the manager that was started last another line-up, as a changed configuration does. `renamed` says what
+    /// Gives the manager that was started last another configuration, as a changed configuration does. `renamed` says what
     /// clouds were called before.
     pub fn reload(&self, clouds: Vec<Arc<dyn Cloud>>, rules: CloudRules, renamed: &[(&str, &str)]) {
         let changer = self.changer.borrow();

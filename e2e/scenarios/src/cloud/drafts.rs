@@ -36,7 +36,6 @@ type Deeds = (fn(String) -> Deed, fn(String) -> Deed);
 struct Worker {
     cloud: Arc<Inner>,
     wish: BalancerRequest,
-    plan: Plan,
     deeds: Vec<Deed>,
 }
 
@@ -72,7 +71,6 @@ impl Balancers for ScriptedBalancers {
             let executor = Box::new(Worker {
                 cloud: self.0.clone(),
                 wish: wish.clone(),
-                plan: plan.clone(),
                 deeds,
             });
             Ok(PreparedPlan::new(plan, executor))
@@ -315,10 +313,13 @@ impl Planner {
 }
 
 impl Executor for Worker {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
         Box::pin(async move {
-            let planned = &self.plan.steps[step];
-            let text = format!("{} {}", planned.verb, planned.object);
+            let text = format!("{} {}", step.verb, step.object);
             let text = self.cloud.names.plain(&text);
             self.cloud.record(text.clone());
             self.cloud.busy(&self.wish.service.uid).await;
@@ -328,7 +329,7 @@ impl Executor for Worker {
                 Some(Trouble::Skip(why)) => return Ok(StepOutcome::Skipped(skipped(why))),
                 Some(Trouble::Lost) | None => {}
             }
-            let progress = self.work(&self.deeds[step].clone());
+            let progress = self.work(&self.deeds[id].clone());
             self.cloud.notice();
             match trouble {
                 Some(_) => Err(unavailable("connection reset")),
@@ -341,7 +342,7 @@ impl Executor for Worker {
         self.cloud.again()
     }
 
-    fn publication(&self) -> Publication {
+    fn publication(&self, _: bool) -> Publication {
         let state = self.cloud.state();
         let Some(balancer) = state.balancers.get(&self.wish.service.uid) else {
             return Publication::default();

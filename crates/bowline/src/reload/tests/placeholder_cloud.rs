@@ -133,8 +133,8 @@ async fn a_cloud_whose_api_does_not_answer_at_the_start_holds_up_no_other_and_jo
     let why = readiness.unwrap_err();
     assert!(why.contains("zone api endpoint"), "{why}");
     scenery.populate();
-    let (stop, stopping) = stop_signal();
-    let manager = tokio::spawn(manager.run(stopping));
+    let stop = CancellationToken::new();
+    let manager = tokio::spawn(manager.run(stop.clone()));
 
     sleep(Duration::from_secs(120)).await;
     assert_eq!(reload.look(false).await, Looked::Same);
@@ -162,7 +162,7 @@ async fn a_cloud_whose_api_does_not_answer_at_the_start_holds_up_no_other_and_jo
     assert!(scenery.is_initialized("exo-1") && scenery.has_ingress("of-exo"));
     assert!(scenery.has_ingress("of-a"));
     assert_eq!(reload.look(true).await, Looked::Same);
-    stop.stop();
+    stop.cancel();
     manager.await.unwrap().unwrap();
 }
 

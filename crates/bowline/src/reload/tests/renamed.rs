@@ -47,7 +47,7 @@ async fn proof_case_05_a_renamed_cloud_keeps_its_targets_while_its_servers_canno
     stage.add_server("a");
     sleep(Duration::from_secs(300)).await;
     assert_eq!(targets(&stage), 12);
-    stage.stop.stop();
+    stage.stop.cancel();
     stage.manager.await.unwrap().unwrap();
 }
 
@@ -65,6 +65,6 @@ async fn a_cloud_with_other_credentials_is_another_one() {
     let present = stage.reload.parts.changer.present();
     assert!(present.summary.starts_with("added zurich; removed a"));
     assert!(present.renamed.is_empty());
-    stage.stop.stop();
+    stage.stop.cancel();
     stage.manager.await.unwrap().unwrap();
 }

@@ -12,7 +12,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_controllers::Stop;
 use bowline_simulator::sandbox::{Balancer, Balancers, SimulatedCloud};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Node, Service};
@@ -22,6 +21,7 @@ use kube::runtime::{WatchStreamExt, watcher as watch_stream};
 use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
 use super::display::{Display, Mark};
 use super::stage::Site;
@@ -114,7 +114,7 @@ impl Observer {
         sites: &[Site],
         display: Arc<Display>,
         nodes: usize,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Self {
         let clouds = sites.iter().map(|site| Watched {
             name: site.name,
@@ -217,10 +217,10 @@ impl Inner {
         }
     }
 
-    async fn look_again_and_again(self: Arc<Self>, stop: Stop) {
+    async fn look_again_and_again(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        while stop.unless_given(ticks.tick()).await.is_some() {
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             self.look();
         }
     }
@@ -298,14 +298,17 @@ fn set<V>(kept: &mut BTreeMap<String, V>, name: String, view: Option<V>) {
 }
 
 /// Watches all objects of a kind until `stop`: each is seen as it is, or as it was when it went.
-fn follow<K>(client: &kube::Client, stop: &Stop, see: impl Fn(&K, bool) + Send + 'static)
-where
+fn follow<K>(
+    client: &kube::Client,
+    stop: &CancellationToken,
+    see: impl Fn(&K, bool) + Send + 'static,
+) where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (api, stop) = (Api::<K>::all(client.clone()), stop.clone());
     tokio::spawn(async move {
         let mut changes = pin!(watch_stream(api, watcher::Config::default()).default_backoff());
-        while let Some(Some(change)) = stop.unless_given(changes.next()).await {
+        while let Some(Some(change)) = stop.run_until_cancelled(changes.next()).await {
             match change {
                 Ok(Change::Apply(object) | Change::InitApply(object)) => see(&object, true),
                 Ok(Change::Delete(object)) => see(&object, false),

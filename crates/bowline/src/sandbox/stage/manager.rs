@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bowline_controllers::Stop;
 use bowline_controllers::options::Request;
 use bowline_simulator::sandbox::{Settings, SimulatorKind};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use tokio_util::sync::CancellationToken;
 
 use super::write;
 use crate::invocation::Invocation;
@@ -28,7 +28,7 @@ pub(super) fn start_as_original(
     folder: &Path,
     settings: Settings,
     (kubeconfig, secure_port): (&Path, u16),
-    stop: Stop,
+    stop: CancellationToken,
 ) -> Result<Ended> {
     for (name, content) in &settings.files {
         write(folder, name, content)?;
@@ -58,7 +58,7 @@ pub(super) fn start_as_original(
 }
 
 /// Starts one with that configuration of our own, and nothing else.
-pub(super) fn start_with(configuration: &Path, stop: Stop) -> Result<Ended> {
+pub(super) fn start_with(configuration: &Path, stop: CancellationToken) -> Result<Ended> {
     let invocation = Invocation {
         program: COMMAND.to_owned(),
         provider: None,
@@ -67,7 +67,11 @@ pub(super) fn start_with(configuration: &Path, stop: Stop) -> Result<Ended> {
     start(invocation, Arc::new(|_| None), stop)
 }
 
-fn start(invocation: Invocation, environment: Environment, stop: Stop) -> Result<Ended> {
+fn start(
+    invocation: Invocation,
+    environment: Environment,
+    stop: CancellationToken,
+) -> Result<Ended> {
     let read = invocation.read();
     let (asked, configuration) = read.map_err(|lines| anyhow!(lines.join("\n")))?;
     let Request::Run(line) = asked.map_err(|error| anyhow!(error.message))? else {

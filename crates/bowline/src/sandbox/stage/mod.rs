@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bowline_controllers::{Stop, StopHandle, stop_signal};
 use bowline_http::{Clock, Random};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::machines::Power;
@@ -20,6 +19,7 @@ use bowline_simulator_kubernetes::cluster::Cluster;
 use bowline_simulator_kubernetes::fleet::{self, Fleet, Network};
 use bowline_simulator_kubernetes::kinds;
 use bowline_simulator_kubernetes::monitor::{self, Monitor};
+use tokio_util::sync::CancellationToken;
 
 use self::manager::Ended;
 pub(super) use self::site::Site;
@@ -64,7 +64,7 @@ pub(super) struct Stage {
     plot: Option<Plot>,
     secure_port: u16,
     strangers: Vec<String>,
-    stop: StopHandle,
+    stop: CancellationToken,
     manager: Ended,
 }
 
@@ -94,8 +94,8 @@ impl Stage {
         write(folder, "kubeconfig", &cluster.admin_kubeconfig()?)?;
         write(folder, "manager.kubeconfig", &kubeconfig)?;
         let secure_port = free_port().await?;
-        let (stop, stopped) = stop_signal();
-        let (manager, plot) = manager(cast, &sites, folder, secure_port, stopped)?;
+        let stop = CancellationToken::new();
+        let (manager, plot) = manager(cast, &sites, folder, secure_port, stop.clone())?;
         Ok(Self {
             cast,
             world,
@@ -326,7 +326,7 @@ impl Stage {
 
     /// Takes everything down, the manager first.
     pub(super) async fn tear_down(self) -> Result<()> {
-        self.stop.stop();
+        self.stop.cancel();
         let ended = self.manager.clone().await;
         let holder = self.lease_holder();
         drop(self.fleet);
@@ -378,7 +378,7 @@ fn manager(
     sites: &[Site],
     folder: &Path,
     port: u16,
-    stop: Stop,
+    stop: CancellationToken,
 ) -> Result<(Ended, Option<Plot>)> {
     let kubeconfig = folder.join("manager.kubeconfig");
     if let (Cast::One(kind), [site]) = (cast, sites) {

@@ -14,7 +14,7 @@ use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::events::{EventType, Recorder, lease_reference};
 use crate::kube::nodes::Nodes;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How often it is seen to that the credentials are still the same. Nothing is called for that.
 const TICK: Duration = Duration::from_secs(1);
@@ -55,16 +55,24 @@ impl Keeper {
     }
 
     /// Works until `stop`.
-    pub(crate) async fn run(mut self, stop: Stop) {
-        if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        if stop
+            .run_until_cancelled(self.parts.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         while let Some(key) = AccountKey::of(&self.parts.cloud) {
-            if stop.unless_given(self.review(key)).await.is_none() {
+            if stop.run_until_cancelled(self.review(key)).await.is_none() {
                 break;
             }
             self.publish(key);
-            if stop.unless_given(tokio::time::sleep(TICK)).await.is_none() {
+            if stop
+                .run_until_cancelled(tokio::time::sleep(TICK))
+                .await
+                .is_none()
+            {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use super::*;
 use crate::clouds::resolver::CloudRules;
 use crate::kube::election::Fence;
 use crate::kube::objects::NodeObject;
-use crate::stop::stop_signal;
+use tokio_util::sync::CancellationToken;
 
 /// What an account says about every machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn node(labels: &[(&str, &str)]) -> Arc<Node> {
     Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
 }
 
-fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> OwnerDiscovery {
+fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &CancellationToken) -> OwnerDiscovery {
     let clouds: Vec<Arc<dyn Cloud>> = accounts
         .into_iter()
         .map(|it| Arc::new(it) as Arc<dyn Cloud>)
@@ -120,7 +120,7 @@ fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> OwnerDiscov
 
 #[tokio::test(start_paused = true)]
 async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let node = node(&[]);
     for (a, b, wanted, left) in [
         (Says::Has, Says::Gone, Some("a"), None),
@@ -167,7 +167,7 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
 
 #[tokio::test(start_paused = true)]
 async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let after = node(&[]);
     let taint = Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule");
     let before = Arc::new(Node {
@@ -188,7 +188,7 @@ async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
 
 #[tokio::test(start_paused = true)]
 async fn selectors_and_accounts_decide_without_any_question() {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let rules = || CloudRules {
         selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
         ..CloudRules::default()
@@ -224,7 +224,7 @@ async fn selectors_and_accounts_decide_without_any_question() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_found_out_is_not_asked_again() {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let (a, b) = (
         Arc::new(account("a", Says::Has)),
         Arc::new(account("b", Says::Gone)),
@@ -252,7 +252,7 @@ async fn what_was_found_out_is_not_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
     for (belongs_elsewhere, wanted) in [(true, true), (false, false)] {
-        let (_handle, stop) = stop_signal();
+        let stop = CancellationToken::new();
         let hanging = Account {
             belongs_elsewhere,
             ..account("c", Says::Nothing)
@@ -271,7 +271,7 @@ async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let rules = CloudRules {
         selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
         ..CloudRules::default()

@@ -19,7 +19,7 @@ use crate::kube::election::LeaseName;
 use crate::kube::events::service_reference;
 use crate::kube::objects::{NodeObject, ServiceObject};
 use crate::loops::service::balancer_clouds;
-use crate::stop::stop_signal;
+use tokio_util::sync::CancellationToken;
 
 /// Which cloud serves a Service, and why.
 #[derive(Clone, Debug)]
@@ -81,7 +81,8 @@ pub async fn explain_service(
     let nodes = nodes.map_err(unread("the Nodes".to_owned()))?.items;
     let nodes: Vec<Arc<Node>> = nodes.into_iter().map(|it| Arc::new(it.into())).collect();
     let resolver = OwnershipResolver::seeing(clouds, rules, Machines::of(&nodes));
-    let (_handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
+    let _ends = stop.clone().drop_guard();
     let owners = super::owners(&resolver, &stop);
     owners.settle_once(&nodes).await;
     Ok(explain(service, &nodes, &resolver, warnings))

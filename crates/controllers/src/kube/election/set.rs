@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::elector::{Elector, Held, Kin};
 use super::fence::Fence;
 use super::terms::{ElectionError, Lost};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Candidates for several Leases, all of which are needed before any work starts: the process's own,
 /// and for example those of the controller managers that are being replaced.
@@ -69,7 +69,7 @@ impl LeaseSet {
 
     /// Competes until all are held. Who has some and waits too long for another gives them back: a process that goes
     /// by another order may need them. It takes none again before all can be had.
-    pub async fn acquire(self, stop: &Stop) -> Result<HeldSet, Interrupted> {
+    pub async fn acquire(self, stop: &CancellationToken) -> Result<HeldSet, Interrupted> {
         let Self(mut waiting) = self;
         loop {
             let mut held = HeldSet(Vec::new());
@@ -83,7 +83,7 @@ impl LeaseSet {
                 waiting.push_front(elector);
             }
             let free = until_free(waiting.make_contiguous());
-            if stop.unless_given(free).await.is_none() {
+            if stop.run_until_cancelled(free).await.is_none() {
                 return Err(Interrupted::Stopped(HeldSet(Vec::new())));
             }
         }
@@ -94,7 +94,11 @@ impl LeaseSet {
 ///
 /// Whoever lost the first Lease has lost the right to work, whatever else it still holds: what it
 /// left behind is taken over at once, instead of waiting for each to run out.
-async fn take(held: &mut HeldSet, waiting: &mut VecDeque<Elector>, stop: &Stop) -> Turn {
+async fn take(
+    held: &mut HeldSet,
+    waiting: &mut VecDeque<Elector>,
+    stop: &CancellationToken,
+) -> Turn {
     while let Some(mut next) = waiting.pop_front() {
         next.succeed(held.0.first().and_then(Held::predecessor));
         let rest = if held.is_empty() && next.is_own() {
@@ -117,7 +121,12 @@ async fn take(held: &mut HeldSet, waiting: &mut VecDeque<Elector>, stop: &Stop) 
     Turn::Ours
 }
 
-async fn turn(held: &mut HeldSet, next: &mut Elector, rest: &mut [Elector], stop: &Stop) -> Turn {
+async fn turn(
+    held: &mut HeldSet,
+    next: &mut Elector,
+    rest: &mut [Elector],
+    stop: &CancellationToken,
+) -> Turn {
     let patience = (!held.is_empty()).then(|| next.patience());
     let renewing = pin!(held.renew());
     let following = pin!(follow(rest));
@@ -132,7 +141,7 @@ async fn turn(held: &mut HeldSet, next: &mut Elector, rest: &mut [Elector], stop
         // Losing one matters more than gaining another.
         biased;
         lost = renewing => Turn::Lost(lost),
-        () = stop.given() => Turn::Stopped,
+        () = stop.cancelled() => Turn::Stopped,
         () = competing => Turn::Ours,
         () = too_long => Turn::TooLong,
         never = following => match never {},

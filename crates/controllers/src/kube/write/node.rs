@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::metadata::{self, Applied};
@@ -19,16 +19,16 @@ use tracing::info;
 
 use super::{WriteError, bounded, by_us};
 use crate::kube::objects::NodeObject;
-use crate::lru::Lru;
+use crate::lru::Reported;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
 const CONFLICT_TRIES: usize = 5;
 /// The least pause between two such tries; up to twice as long.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
-/// Withheld writes that are remembered to have been told: two for each node of the largest
+/// Withheld writes that are remembered to have been reported: two for each node of the largest
 /// supported cluster.
-const TOLD_LIMIT: usize = 10_000;
+const REPORTED_LIMIT: usize = 10_000;
 
 /// The annotation of a node that was touched and has no pod range yet.
 const TOUCHED: &str = "bowline.dev/touched";
@@ -39,7 +39,7 @@ pub struct NodeWriter {
     api: Api<NodeObject>,
     random: Random,
     /// Of an observer: what was told instead of made last, by node (uid) and kind of write.
-    withheld: Option<Arc<Mutex<Lru<String, String>>>>,
+    withheld: Option<Arc<Reported<String>>>,
 }
 
 impl NodeWriter {
@@ -55,7 +55,7 @@ impl NodeWriter {
     /// A writer that only tells what it would write.
     pub fn observing(client: kube::Client, random: Random) -> Self {
         Self {
-            withheld: Some(Arc::new(Mutex::new(Lru::new(TOLD_LIMIT)))),
+            withheld: Some(Arc::new(Reported::new(REPORTED_LIMIT))),
             ..Self::new(client, random)
         }
     }
@@ -331,10 +331,7 @@ impl NodeWriter {
             metadata.remove("resourceVersion");
         }
         let text = format!("{what} {change}");
-        let mut told = withheld.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = format!("{} {what}", node.uid);
-        if told.get_mut(&key).is_none_or(|before| *before != text) {
-            told.insert(key, text);
+        if withheld.is_news(format!("{} {what}", node.uid), &text) {
             info!(node = node.name, what, %change, "observing: not written");
         }
         true

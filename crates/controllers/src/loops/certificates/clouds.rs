@@ -1,26 +1,21 @@
-//! Which cloud speaks for the node that asks, and what it says: asked with a valid lease only, and
-//! never without end.
+//! Which cloud speaks for the node that asks, and what it says.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::ownership::{self, Recognition};
 use bowline_core::{
-    ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Names,
-    Node, Ownership, ServingCertificates,
+    ApprovalRules, Cloud, CloudName, Finding, MachineAnswer, Names, Node, Ownership,
+    ServingCertificates,
 };
 use futures::future::join_all;
-use tokio::time::timeout;
 
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::{CloudHealth, Purpose, answers_apart};
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::election::Fence;
 
-/// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
-/// provider that forgot it.
-const CALL_DEADLINE: Duration = Duration::from_secs(120);
-
-/// The same for the ranges of Services, without which the other rules decide.
+/// How long the ranges of Services are waited for: without them the other rules decide.
 const RANGES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The clouds that approve, among all that own nodes.
@@ -28,7 +23,7 @@ const RANGES_DEADLINE: Duration = Duration::from_secs(10);
 pub(super) struct CertificateClouds {
     resolver: OwnershipResolver,
     approving: Arc<[Arc<dyn Cloud>]>,
-    fence: Fence,
+    caller: CloudCaller,
     cloud_health: CloudHealth,
 }
 
@@ -51,7 +46,7 @@ impl CertificateClouds {
         Self {
             approving: resolver.clouds().iter().filter(is_on).cloned().collect(),
             resolver: resolver.clone(),
-            fence,
+            caller: CloudCaller::new(fence),
             cloud_health: CloudHealth::default(),
         }
     }
@@ -152,27 +147,18 @@ impl CertificateClouds {
 
     /// The ranges of Service addresses that clouds which approve know of; who cannot say says nothing.
     pub(super) async fn service_ranges(&self) -> Names {
-        let fence = self.questions();
+        let caller = self.caller.within(RANGES_DEADLINE);
         let asked = self.approving.iter().filter_map(|it| it.networks());
-        let asked = asked.map(|it| fence.during(timeout(RANGES_DEADLINE, it.cluster_ranges())));
+        let asked = asked.map(|it| caller.read("reading ranges", it.cluster_ranges()));
         let mut ranges = Names::default();
         for answer in join_all(asked).await {
-            if let Ok(Ok(Ok(known))) = answer {
+            if let Ok(Ok(known)) = answer {
                 for range in known.services {
                     ranges.insert_range(range);
                 }
             }
         }
         ranges
-    }
-
-    /// The fence in front of questions: an observer may ask as much as it likes.
-    fn questions(&self) -> Fence {
-        if self.fence.is_observing() {
-            Fence::open()
-        } else {
-            self.fence.clone()
-        }
     }
 
     fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
@@ -217,22 +203,10 @@ impl CertificateClouds {
         let Some(certificates) = cloud.serving_certificates() else {
             return MachineAnswer::Unknown;
         };
-        let fence = self.questions();
         let question = async { certificates.machine(name, node).await };
-        let work = tokio::time::timeout(CALL_DEADLINE, question);
-        let error = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
-        let answer = match fence.during(work).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => {
-                let cloud = cloud.name();
-                let text = format!("asking {cloud} for a machine took over {CALL_DEADLINE:?}");
-                MachineAnswer::CannotTell(error(text))
-            }
-            Err(fenced) => {
-                let error = error("no cloud is called".to_owned());
-                return MachineAnswer::CannotTell(error.caused_by(fenced));
-            }
-        };
+        let what = format!("asking {} for a machine", cloud.name());
+        let answer = self.caller.read(what, question).await;
+        let answer = answer.unwrap_or_else(MachineAnswer::CannotTell);
         // Trouble with one machine is not the cloud's.
         if !answers_apart(cloud) {
             let trouble = match &answer {

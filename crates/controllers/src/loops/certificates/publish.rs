@@ -1,6 +1,6 @@
 //! Telling people what became of a request: log, event, metrics, and the cloud's own count.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bowline_core::{Cloud, Counted, Finding, error_chain, node_of};
 use tracing::{debug, info, warn};
@@ -50,7 +50,7 @@ impl CertificateController {
             Finding::CannotTell(_) => finding.reason().to_owned(),
             _ => finding.to_string(),
         };
-        if !self.is_news(&request.uid, &news) {
+        if !self.reported.is_news(request.uid.clone(), &news) {
             debug!(
                 request = request.name,
                 user = request.username,
@@ -119,17 +119,6 @@ impl CertificateController {
             self.recorder
                 .event(&reference, EventType::Warning, reason, &message);
         }
-    }
-
-    /// Whether this is news about that request.
-    fn is_news(&self, uid: &str, text: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let uid = uid.to_owned();
-        let is_known = told.get_mut(&uid).is_some_and(|before| before == text);
-        if !is_known {
-            told.insert(uid, text.to_owned());
-        }
-        !is_known
     }
 }
 

@@ -15,7 +15,7 @@ use super::CertificateController;
 use super::clouds::rules;
 use crate::kube::csr_store::Requested;
 use crate::kube::write::{ApprovalDecision, WriteError};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Nodes that show the same name or address and whose machines are asked whether they have it. Nobody has more by
 /// mistake; beyond that nothing is certain.
@@ -48,11 +48,15 @@ enum Act {
 }
 
 impl CertificateController {
-    pub(super) async fn sync(&self, name: &str, stop: &Stop) -> Result<RequestOutcome, WriteError> {
+    pub(super) async fn sync(
+        &self,
+        name: &str,
+        stop: &CancellationToken,
+    ) -> Result<RequestOutcome, WriteError> {
         let Some(request) = self.requests.get(name) else {
             return Ok(RequestOutcome::Settled);
         };
-        let Some(judgement) = stop.unless_given(self.judge(&request)).await else {
+        let Some(judgement) = stop.run_until_cancelled(self.judge(&request)).await else {
             return Ok(RequestOutcome::Settled);
         };
         let Judgement { cloud, act } = judgement;

@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 use super::IpamController;
 use crate::kube::store::Found;
 use crate::kube::write::WriteError;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// Tries of one write in one turn, as in the originals.
 const WRITE_TRIES: usize = 3;
@@ -50,7 +50,7 @@ impl IpamController {
         &self,
         name: &str,
         lane: usize,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Result<AllocationOutcome, AllocationError> {
         let node = match self.parts.nodes.find(&name.to_owned()) {
             Found::Object(node) => node,
@@ -74,7 +74,7 @@ impl IpamController {
         if !self.is_to_have_blocks(&node) {
             return Ok(AllocationOutcome::Done);
         }
-        let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
+        let Some(gathered) = stop.run_until_cancelled(self.gather(&node)).await else {
             return Ok(AllocationOutcome::Later);
         };
         let networks = gathered?;
@@ -84,7 +84,7 @@ impl IpamController {
         let Ok(_turn) = self.writing[lane].acquire().await else {
             return Ok(AllocationOutcome::Later);
         };
-        if stop.is_given() {
+        if stop.is_cancelled() {
             return Ok(AllocationOutcome::Later);
         }
         Box::pin(self.execute(node, &blocks)).await

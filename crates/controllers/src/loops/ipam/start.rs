@@ -10,11 +10,12 @@ use std::time::Duration;
 use bowline_core::ipam::{
     Allocator, AllocatorKind, ClusterRanges, IPV6_MASK, LayoutError, Misfit, layout,
 };
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Node, error_chain};
+use bowline_core::{Cloud, CloudError, Node, error_chain};
 use futures::{StreamExt, TryStreamExt, stream};
 use tracing::{error, warn};
 
 use super::{IpamController, START_PAUSE, WRITES_AT_ONCE};
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::{Purpose, answers_apart};
 use crate::kube::write::WriteError;
 
@@ -111,24 +112,15 @@ impl IpamController {
         Ok((ClusterRanges::default(), mask))
     }
 
-    /// Asks a cloud something, as long as the lease is ours and it does not take too long.
+    /// Asks a cloud something, which says how it is.
     pub(super) async fn question<T>(
         &self,
         cloud: &Arc<dyn Cloud>,
         call: impl Future<Output = Result<T, CloudError>>,
     ) -> Result<T, CloudError> {
-        let unavailable = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
-        let call = async { tokio::time::timeout(QUESTION_DEADLINE, call).await };
-        let answer = match self.parts.fence.during(call).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => {
-                let name = cloud.name();
-                Err(unavailable(format!("{name} takes too long to answer")))
-            }
-            Err(fenced) => {
-                return Err(unavailable("no cloud is asked".to_owned()).caused_by(fenced));
-            }
-        };
+        let what = format!("asking {}", cloud.name());
+        let caller = CloudCaller::new(self.parts.fence.clone()).within(QUESTION_DEADLINE);
+        let answer = caller.read(what, call).await.flatten();
         // Trouble with one machine is not the cloud's.
         if !answers_apart(cloud) {
             let cloud_health = &self.parts.metrics.cloud_health;

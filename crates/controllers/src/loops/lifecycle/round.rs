@@ -17,7 +17,7 @@ use crate::clouds::accounts::AccountKey;
 use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::{EventType, node_reference};
 use crate::kube::write::WriteError;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// So many nodes are asked about beside the others.
 const SILENT_LIMIT: usize = 10;
@@ -32,11 +32,11 @@ struct Base {
 
 impl LifecycleController {
     /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
-    pub(super) async fn clear_ready(&self, cloud: &InstanceBatcher, stop: &Stop) {
+    pub(super) async fn clear_ready(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
         let ready = self.owned(cloud).into_iter().filter(|it| !needs_look(it));
         stream::iter(ready.filter_map(|node| Some((without_shutdown(&node.taints)?, node))))
             .for_each_concurrent(self.options.concurrent_syncs, |(taints, node)| async move {
-                if !stop.is_given() {
+                if !stop.is_cancelled() {
                     self.set_taints(node, taints).await;
                 }
             })
@@ -44,7 +44,7 @@ impl LifecycleController {
     }
 
     /// Looks at the machines of nodes that are not Ready.
-    pub(super) async fn round(&self, cloud: &InstanceBatcher, stop: &Stop) {
+    pub(super) async fn round(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
         let nodes = self.owned(cloud);
         let count = nodes.len();
         let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
@@ -66,7 +66,7 @@ impl LifecycleController {
                 stop
             )
         );
-        if stop.is_given() {
+        if stop.is_cancelled() {
             return;
         }
         self.check_cloud(cloud, stop).await;
@@ -99,10 +99,10 @@ impl LifecycleController {
         cloud: &InstanceBatcher,
         (nodes, count): (Vec<Arc<Node>>, usize),
         asking: impl Future<Output = Vec<Lookup>>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) {
         let account = AccountKey::of(cloud.cloud());
-        let Some(answers) = stop.unless_given(asking).await else {
+        let Some(answers) = stop.run_until_cancelled(asking).await else {
             return;
         };
         if AccountKey::of(cloud.cloud()) != account {
@@ -123,7 +123,7 @@ impl LifecycleController {
         stream::iter(nodes.into_iter().zip(answers))
             .for_each_concurrent(self.options.concurrent_syncs, |(node, answer)| async move {
                 self.count(&answer);
-                if !stop.is_given() {
+                if !stop.is_cancelled() {
                     let action = when_not_ready(&node, answer);
                     self.act(cloud, node, action, base).await;
                 }
@@ -279,11 +279,11 @@ impl LifecycleController {
     }
 
     /// The check read between two looks, made only while somebody is suspected.
-    async fn check_cloud(&self, cloud: &InstanceBatcher, stop: &Stop) {
+    async fn check_cloud(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
         if !self.state(cloud).guard.wants_canary() {
             return;
         }
-        let Some(checked) = stop.unless_given(cloud.canary()).await else {
+        let Some(checked) = stop.run_until_cancelled(cloud.canary()).await else {
             return;
         };
         if let Err(error) = &checked {

@@ -10,12 +10,16 @@ use tracing::{debug, info, warn};
 
 use super::NodeController;
 use crate::clouds::batcher::InstanceBatcher;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 impl NodeController {
     /// Rounds of each cloud by itself, so that none waits for another.
-    pub(super) async fn keep_addresses(&self, stop: Stop) {
-        if stop.unless_given(self.nodes.synced()).await.is_none() {
+    pub(super) async fn keep_addresses(&self, stop: CancellationToken) {
+        if stop
+            .run_until_cancelled(self.nodes.synced())
+            .await
+            .is_none()
+        {
             return;
         }
         let rounds = self.owners.all().iter();
@@ -23,14 +27,14 @@ impl NodeController {
     }
 
     /// A round right away, and another one a full period after each round ended.
-    async fn keep_addresses_in(&self, cloud: &InstanceBatcher, stop: &Stop) {
-        while !stop.is_given() {
+    async fn keep_addresses_in(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
             let round = self.refresh_addresses(cloud);
-            if stop.unless_given(round).await.is_none() {
+            if stop.run_until_cancelled(round).await.is_none() {
                 return;
             }
             let pause = tokio::time::sleep(self.options.status_update_frequency);
-            if stop.unless_given(pause).await.is_none() {
+            if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
         }

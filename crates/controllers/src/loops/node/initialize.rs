@@ -14,7 +14,7 @@ use super::{NodeController, Outcome};
 use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::EventType;
 use crate::kube::write::WriteError;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How old a new node is before people hear that its machine is not known.
 const UNRECOGNISED_PATIENCE: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ impl NodeController {
         &self,
         node: Arc<Node>,
         lane: usize,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Result<Outcome, SyncError> {
         if self.waits_for_older(&node) {
             return Ok(Outcome::Soon);
@@ -77,7 +77,7 @@ impl NodeController {
             let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
             asked.insert(node.uid.clone(), ());
         }
-        let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
+        let Some(gathered) = stop.run_until_cancelled(self.gather(&node)).await else {
             return Ok(Outcome::Later);
         };
         let Some((cloud, instance)) = gathered? else {
@@ -86,7 +86,7 @@ impl NodeController {
         let Ok(_turn) = self.writing[lane].acquire().await else {
             return Ok(Outcome::Later);
         };
-        if stop.is_given() {
+        if stop.is_cancelled() {
             return Ok(Outcome::Later);
         }
         // Boxed, because thousands may wait for their turn and only a few write at a time.

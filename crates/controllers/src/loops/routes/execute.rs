@@ -10,8 +10,8 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Desk, RouteController, guarded, lock};
-use crate::stop::Stop;
+use super::{Desk, RouteController, lock};
+use tokio_util::sync::CancellationToken;
 
 /// Calls for routes at the same time, as many as in the originals.
 const CALLS_AT_ONCE: usize = 200;
@@ -42,7 +42,7 @@ impl RouteController {
         question: &Question,
         changes: Vec<RouteChange>,
         decision: &mut RouteDecision,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) {
         let places: BTreeSet<_> = changes.iter().map(place).collect();
         desk.due.retain(|place, _| places.contains(place));
@@ -73,7 +73,7 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Vec<Done> {
         let mut done: Vec<(usize, Done)> = stream::iter(changes.into_iter().enumerate())
             .map(
@@ -91,7 +91,7 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         change: RouteChange,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Done {
         let mut outcomes = Vec::new();
         let mut is_clear = true;
@@ -118,7 +118,7 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         step: RouteStep,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Outcome {
         let steps = std::slice::from_ref(&step);
         let mut outcomes = self.write(desk, question, steps, stop).await;
@@ -131,7 +131,7 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Vec<Done> {
         let mut tables: BTreeMap<String, Vec<RouteChange>> = BTreeMap::new();
         for change in changes {
@@ -151,7 +151,7 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Vec<Done> {
         let removals = changes.iter().flat_map(|it| &it.removals);
         let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
@@ -179,13 +179,13 @@ impl RouteController {
         desk: &Desk<'_>,
         question: &Question,
         steps: &[RouteStep],
-        stop: &Stop,
+        stop: &CancellationToken,
     ) -> Vec<Outcome> {
         let mut outcomes: Vec<Outcome> = steps.iter().map(|_| Outcome::Skipped).collect();
         let mut open: Vec<usize> = (0..steps.len()).collect();
         let begun = Instant::now();
         for tries in 1..=CONFLICT_TRIES {
-            if open.is_empty() || stop.is_given() {
+            if open.is_empty() || stop.is_cancelled() {
                 break;
             }
             if tries > 1 {
@@ -218,7 +218,7 @@ impl RouteController {
         steps: &[RouteStep],
     ) -> Vec<Result<(), CloudError>> {
         let call = desk.routes.write(question, steps);
-        let mut answers = match guarded(&self.parts.fence, "writing routes", call).await {
+        let mut answers = match self.parts.caller.write("writing routes", call).await {
             Ok(answers) => answers,
             Err(error) => return steps.iter().map(|_| Err(error.copy())).collect(),
         };
@@ -320,11 +320,8 @@ fn tell_withheld(desk: &mut Desk<'_>, changes: &[RouteChange]) {
         let steps = removals.chain(change.creations.iter().map(Creation::step));
         let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
         let text = steps.join(", ");
-        let place = place(change);
-        let known = desk.withheld.get_mut(&place);
-        if known.is_none_or(|before| *before != text) {
+        if desk.withheld.is_news(place(change), &text) {
             info!(cloud = %desk.cloud.name(), "observing: not made: {text}");
-            desk.withheld.insert(place, text);
         }
     }
 }

@@ -104,11 +104,9 @@ impl RouteController {
     /// Tells something about a node, unless that was the last word about it.
     fn remark(&self, desk: &mut Desk<'_>, node: &Node, remark: &bowline_core::routes::RouteNote) {
         let key = (node.uid.clone(), remark.reason);
-        let before = desk.told.get_mut(&key);
-        if before.is_some_and(|before| *before == remark.message) {
+        if !desk.reported.is_news(key, &remark.message) {
             return;
         }
-        desk.told.insert(key, remark.message.clone());
         let reference = node_reference(&node.name, &node.uid, None);
         let recorder = &self.parts.recorder;
         recorder.event(

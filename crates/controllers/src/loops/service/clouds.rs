@@ -1,30 +1,26 @@
-//! The clouds with load balancers: called with a valid lease only, and never without end.
+//! The clouds with load balancers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_core::{
     BalancerRequest, BalancerRules, Balancers, Cloud, CloudError, CloudErrorKind, CloudName,
-    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, PreparedPlan, StepId,
-    StepOutcome, TaggedBalancer, TargetGuard, targets,
+    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, PreparedPlan, Step,
+    StepId, StepOutcome, TaggedBalancer, TargetGuard, targets,
 };
 use tokio::sync::{Notify, watch};
 
+use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::{CloudHealth, Purpose};
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::{DefaultCloud, OwnershipResolver};
-use crate::kube::election::{Fence, Fenced};
-
-/// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
-/// this one is for a provider that forgot it.
-const CALL_DEADLINE: Duration = Duration::from_secs(120);
+use crate::kube::election::Fence;
 
 /// All configured clouds, those without load balancers included: they own nodes too.
 #[derive(Clone)]
 pub(crate) struct ServiceClouds {
     pub(super) resolver: OwnershipResolver,
     names: Arc<LoadBalancerClasses>,
-    fence: Fence,
+    caller: CloudCaller,
     cloud_health: CloudHealth,
     pub(super) guards: PerCloud<TargetGuard>,
     /// A node has lost its owner, and is to be looked at again.
@@ -72,19 +68,12 @@ pub(crate) fn balancer_clouds(resolver: &OwnershipResolver) -> LoadBalancerClass
     }
 }
 
-/// Whether a call changes anything in the cloud.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
-    Read,
-    Write,
-}
-
 impl ServiceClouds {
     pub(crate) fn new(resolver: &OwnershipResolver, fence: Fence) -> Self {
         Self {
             names: Arc::new(balancer_clouds(resolver)),
             resolver: resolver.clone(),
-            fence,
+            caller: CloudCaller::new(fence),
             cloud_health: CloudHealth::default(),
             guards: PerCloud::default(),
             doubts: Arc::default(),
@@ -106,7 +95,7 @@ impl ServiceClouds {
 
     /// Whether nothing may be changed, by whomever.
     pub(crate) fn is_observing(&self) -> bool {
-        self.fence.is_observing()
+        self.caller.is_observing()
     }
 
     /// Those with load balancers.
@@ -159,7 +148,7 @@ impl ServiceClouds {
         let balancers = self.named(name)?;
         let call = async { balancers.draft(request).await };
         let what = "looking at the load balancer";
-        let mut draft = self.guarded(name, Call::Read, what, call).await?;
+        let mut draft = self.noted(name, self.caller.read(what, call).await)?;
         if request.goal == Goal::Present {
             draft.plan.notices.extend(request.excluded.notices());
             let held = targets::held_notice(&draft.plan.held);
@@ -177,7 +166,7 @@ impl ServiceClouds {
         let balancers = self.named(name)?;
         let call = async { balancers.recognises(request).await };
         let what = "looking for the load balancer of a Service";
-        self.guarded(name, Call::Read, what, call).await
+        self.noted(name, self.caller.read(what, call).await)
     }
 
     /// What the operator allows Services to do there.
@@ -189,10 +178,10 @@ impl ServiceClouds {
         &self,
         name: &CloudName,
         executor: &mut dyn Executor,
-        step: StepId,
+        (id, step): (StepId, &Step),
     ) -> Result<StepOutcome, CloudError> {
-        let call = async { executor.carry_out(step).await };
-        self.guarded(name, Call::Write, "a step", call).await
+        let call = async { executor.carry_out(id, step).await };
+        self.noted(name, self.caller.write("a step", call).await)
     }
 
     pub(crate) async fn marked(
@@ -202,8 +191,8 @@ impl ServiceClouds {
     ) -> Result<Vec<TaggedBalancer>, CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.marked(cluster).await };
-        self.guarded(name, Call::Read, "listing load balancers", call)
-            .await
+        let what = "listing load balancers";
+        self.noted(name, self.caller.read(what, call).await)
     }
 
     pub(crate) async fn remove_orphan(
@@ -213,8 +202,8 @@ impl ServiceClouds {
     ) -> Result<(), CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.remove_orphan(orphan).await };
-        self.guarded(name, Call::Write, "removing a load balancer", call)
-            .await
+        let what = "removing a load balancer";
+        self.noted(name, self.caller.write(what, call).await)
     }
 
     fn named(&self, name: &CloudName) -> Result<&dyn Balancers, CloudError> {
@@ -224,56 +213,30 @@ impl ServiceClouds {
         })
     }
 
-    /// Calls a cloud for as long as the lease is certain, and not without end.
-    async fn guarded<T, E: From<CloudError> + Trouble>(
+    /// What came of a call, which says how the cloud is.
+    fn noted<T, E: From<CloudError> + Trouble>(
         &self,
         name: &CloudName,
-        kind: Call,
-        what: &str,
-        call: impl Future<Output = Result<T, E>>,
+        done: Result<Result<T, E>, CloudError>,
     ) -> Result<T, E> {
-        let work = tokio::time::timeout(CALL_DEADLINE, call);
-        let done = self.fence_of(kind).during(work).await;
-        let done = match done.map_err(fenced)? {
-            Ok(done) => done,
-            Err(_) => Err(late(what).into()),
-        };
+        let done = done.unwrap_or_else(|error| Err(error.into()));
         if let Some(cloud) = self.cloud(name) {
             let trouble = done.as_ref().err().and_then(Trouble::trouble);
             self.cloud_health.note(cloud, Purpose::Balancers, trouble);
         }
         done
     }
-
-    /// An observer may ask as much as it likes.
-    fn fence_of(&self, kind: Call) -> Fence {
-        if kind == Call::Read && self.is_observing() {
-            return Fence::open();
-        }
-        self.fence.clone()
-    }
-}
-
-fn fenced(fenced: Fenced) -> CloudError {
-    CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
-}
-
-fn late(what: &str) -> CloudError {
-    let text = format!("{what} took longer than {CALL_DEADLINE:?}");
-    CloudError::new(CloudErrorKind::Unavailable, text)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
-    use bowline_core::{
-        BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Node, NodeMatch, Service,
-    };
+    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, Node, NodeMatch};
     use bowline_http::Clock;
 
     use super::*;
-    use crate::kube::objects::ServiceObject;
 
     /// Counts its calls.
     struct Counting(CloudName, AtomicUsize);
@@ -345,20 +308,7 @@ mod tests {
             let resolver =
                 OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
             let clouds = ServiceClouds::new(&resolver, fence);
-            let request = BalancerRequest {
-                service: Arc::new(Service::from(ServiceObject::default())),
-                goal: Goal::Present,
-                nodes: Vec::new(),
-                excluded: ExcludedNodes::default(),
-                all: Arc::default(),
-                all_known: true,
-                cluster_name: String::new(),
-                has_ip_mode: true,
-                cluster_uid: None,
-                living: None,
-                rules: Arc::default(),
-                endpoints: None,
-            };
+            let request = BalancerRequest::default();
             let orphan = TaggedBalancer {
                 id: "1".into(),
                 name: "lb".into(),

@@ -76,11 +76,11 @@ impl Reconcile<'_> {
             controller.tell_state(&plan.service, condition).await;
         }
         let executor = &mut *in_flight.executor;
+        let planned = plan.run.step(step);
         let done = controller
             .clouds
-            .carry_out(&plan.cloud, executor, step)
+            .carry_out(&plan.cloud, executor, (step, planned))
             .await;
-        let planned = plan.run.step(step);
         let result = match &done {
             Ok(StepOutcome::Done) => "done",
             Ok(StepOutcome::Wait { .. }) => "waiting",
@@ -156,7 +156,7 @@ impl Reconcile<'_> {
         self.controller.memory.all_is_said(&self.key);
         if let Some(in_flight) = &self.in_flight {
             self.withdrawn
-                .extend(in_flight.executor.publication().withdrawn);
+                .extend(in_flight.executor.publication(true).withdrawn);
         }
         Event::Finished
     }

@@ -17,7 +17,7 @@ use super::errors::ReconcileError;
 use super::execute::InFlightPlan;
 use super::reconcile::Reconcile;
 use crate::kube::store::Found;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How far apart two comparisons with the cloud may be drawn: up to a quarter longer than asked.
 const AUDIT_JITTER: f64 = 0.25;
@@ -28,7 +28,11 @@ pub(super) type Drafted =
 
 impl Reconcile<'_> {
     /// The world as it is now.
-    pub(super) fn observe<'s>(&self, found: &'s Found<Service>, stop: &Stop) -> Observed<'s> {
+    pub(super) fn observe<'s>(
+        &self,
+        found: &'s Found<Service>,
+        stop: &CancellationToken,
+    ) -> Observed<'s> {
         let controller = self.controller;
         let (clouds, memory) = (&controller.clouds, &controller.memory);
         let (service, there) = match found {
@@ -63,7 +67,7 @@ impl Reconcile<'_> {
             targets_changed: memory.has_node_trigger(&self.key),
             targets,
             is_observing: clouds.is_observing(),
-            is_stopping: stop.is_given(),
+            is_stopping: stop.is_cancelled(),
             audit: self.audit(),
             now: Instant::now().into_std(),
         }

@@ -1,7 +1,7 @@
 //! What the controller remembers between reconciles, by Service.
 //!
-//! Nothing here is needed to be right after a restart: it is there so that a load balancer whose
-//! Service vanished can still be removed, that waiting runs go on, and that nothing is told twice.
+//! Losing it on restart is safe. It lets the controller remove the load balancer of a vanished Service, continue plans that
+//! wait, and not repeat events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

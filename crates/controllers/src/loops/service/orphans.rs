@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::ServiceController;
 use crate::kube::events::{EventType, lease_reference};
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How long after the first look the second one is made: longer than any watch lags, and longer
 /// than a removal that is under way takes to be seen.
@@ -32,18 +32,22 @@ struct Leftover {
 
 impl ServiceController {
     /// Looks for orphans in one cloud until `stop`.
-    pub(super) async fn sweep(&self, cloud: &CloudName, stop: &Stop) {
+    pub(super) async fn sweep(&self, cloud: &CloudName, stop: &CancellationToken) {
         let balancers = self.clouds.balancers(cloud);
         let Some(period) = balancers.and_then(Balancers::audit_period) else {
-            return stop.given().await;
+            return stop.cancelled().await;
         };
         let mut told = BTreeSet::new();
         loop {
             let pause = self.parts.random.jitter(period, JITTER);
-            if stop.unless_given(tokio::time::sleep(pause)).await.is_none() {
+            if stop
+                .run_until_cancelled(tokio::time::sleep(pause))
+                .await
+                .is_none()
+            {
                 return;
             }
-            let Some(orphans) = stop.unless_given(self.orphans(cloud)).await else {
+            let Some(orphans) = stop.run_until_cancelled(self.orphans(cloud)).await else {
                 return;
             };
             let Some(orphans) = orphans else { continue };
@@ -62,9 +66,9 @@ impl ServiceController {
                 let is_orphan = orphan.misplaced.is_none()
                     && orphan.marked.whose == ClusterMatch::Ours
                     && !is_lost;
-                if remove && is_orphan && !stop.is_given() {
+                if remove && is_orphan && !stop.is_cancelled() {
                     let turn = self.parts.turns.lock(format!("orphans of {cloud}"));
-                    let Some(_turn) = stop.unless_given(turn).await else {
+                    let Some(_turn) = stop.run_until_cancelled(turn).await else {
                         return;
                     };
                     self.remove(cloud, &orphan.marked).await;

@@ -168,14 +168,16 @@ impl Reconcile<'_> {
     /// Writes what the cloud wants to be remembered, as soon as it is known.
     pub(super) async fn publish_annotations(&mut self) -> Result<(), ReconcileError> {
         let controller = self.controller;
-        let in_flight = self.in_flight.as_ref();
-        let Some(in_flight) = in_flight.filter(|it| it.request.goal == Goal::Present) else {
+        let (Some(in_flight), Some(plan)) = (&self.in_flight, &self.state.plan) else {
             return Ok(());
         };
+        if in_flight.request.goal == Goal::Absent {
+            return Ok(());
+        }
         let Some(service) = controller.current(&in_flight.request.service) else {
             return Ok(());
         };
-        let publication = in_flight.executor.publication();
+        let publication = in_flight.executor.publication(plan.run.is_finished());
         controller.record(&service, publication.records).await?;
         let mut annotations = publication.annotations;
         annotations.retain(|key, value| service.annotation(key) != Some(value));
@@ -207,7 +209,7 @@ impl Reconcile<'_> {
             return Ok(Event::Published(None));
         };
         let reached = plan.is_good();
-        let publication = in_flight.executor.publication();
+        let publication = in_flight.executor.publication(true);
         let wanted = &publication.ingress;
         let ingress = ingress_to_write(&service.ingress, wanted, controller.has_ip_mode());
         // What works is not taken away because something else is wrong.

@@ -20,7 +20,7 @@ use super::gather::Drafted;
 use super::triggers::Triggers;
 use crate::kube::store::Found;
 use crate::queue::Work;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// One reconcile of one Service.
 pub(super) struct Reconcile<'a> {
@@ -51,10 +51,10 @@ enum Outcome {
 }
 
 impl ServiceController {
-    pub(super) async fn reconcile(&self, work: Work<ServiceKey>, stop: &Stop) {
+    pub(super) async fn reconcile(&self, work: Work<ServiceKey>, stop: &CancellationToken) {
         let key = work.key().clone();
         let turn = self.parts.turns.lock(format!("Service {key}"));
-        let Some(_turn) = stop.unless_given(turn).await else {
+        let Some(_turn) = stop.run_until_cancelled(turn).await else {
             return;
         };
         let mut this = Reconcile::new(self, key.clone());
@@ -122,7 +122,7 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    async fn run(&mut self, stop: &Stop) -> Result<Outcome, ReconcileError> {
+    async fn run(&mut self, stop: &CancellationToken) -> Result<Outcome, ReconcileError> {
         self.find_home().await?;
         loop {
             let found = self.controller.parts.services.find(&self.key);
@@ -185,7 +185,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Reports a failure and plans the next try.
-    async fn fail(&mut self, error: &ReconcileError, stop: &Stop) {
+    async fn fail(&mut self, error: &ReconcileError, stop: &CancellationToken) {
         record(&mut self.state, Event::Failed(error.failure()));
         let (controller, key) = (self.controller, self.key.clone());
         let found = controller.parts.services.find(&key);

@@ -42,7 +42,7 @@ impl Reconcile<'_> {
             lines.push(format!("{}: {}", problem.reason, problem.message));
         }
         if in_flight.request.goal == Goal::Present {
-            let publication = in_flight.executor.publication();
+            let publication = in_flight.executor.publication(plan.is_empty());
             for (key, value) in &publication.annotations {
                 if service.annotation(key) != Some(value) {
                     lines.push(format!("annotate {key}={value}"));

@@ -20,7 +20,7 @@ use crate::kube::consistent;
 use crate::kube::endpoints::{SliceChange, concerned, depends_on_endpoints, endpoints};
 use crate::kube::events::EventType;
 use crate::kube::services::ServiceChange;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// The namespace that lives as long as its cluster: its uid is the cluster's.
 const SYSTEM: &str = "kube-system";
@@ -47,14 +47,14 @@ enum ClusterUid {
     Open,
     /// It may not be read.
     Refused,
-    KnownRequirements(String),
+    Known(String),
 }
 
 impl ClusterUid {
     /// Whether work has to wait for more.
     fn is_too_little_for(&self, need: Need) -> bool {
         match (need, self) {
-            (Need::No, _) | (_, Self::KnownRequirements(_)) => false,
+            (Need::No, _) | (_, Self::Known(_)) => false,
             (Need::IfAllowed, known) => *known == Self::Open,
             (Need::Required, _) => true,
         }
@@ -144,7 +144,7 @@ impl ServiceController {
     /// The uid of the cluster, once it is known.
     pub(crate) fn cluster_uid(&self) -> Option<String> {
         match &*self.known.cluster_uid.borrow() {
-            ClusterUid::KnownRequirements(uid) => Some(uid.clone()),
+            ClusterUid::Known(uid) => Some(uid.clone()),
             ClusterUid::Open | ClusterUid::Refused => None,
         }
     }
@@ -192,14 +192,18 @@ impl ServiceController {
     }
 
     /// Begins to learn the uid of the cluster, if somebody needs it.
-    pub(crate) fn learn_cluster_uid(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &Stop) {
+    pub(crate) fn learn_cluster_uid(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) {
         if let Some(uid) = &self.options.cluster_uid {
-            let known = ClusterUid::KnownRequirements(uid.clone());
+            let known = ClusterUid::Known(uid.clone());
             self.known.cluster_uid.send_replace(known);
         } else if self.clouds.all_needs().cluster_uid > Need::No {
             let (this, stop) = (self.clone(), stop.clone());
             tasks.spawn(async move {
-                stop.unless_given(this.until_cluster_uid()).await;
+                stop.run_until_cancelled(this.until_cluster_uid()).await;
             });
         }
     }
@@ -210,7 +214,7 @@ impl ServiceController {
             match timeout(TRY, cluster_uid(&self.parts.reader)).await {
                 Ok(Ok(Some(uid))) => {
                     info!(uid, "the cluster's uid");
-                    let known = ClusterUid::KnownRequirements(uid);
+                    let known = ClusterUid::Known(uid);
                     self.known.cluster_uid.send_replace(known);
                     return;
                 }

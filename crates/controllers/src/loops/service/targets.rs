@@ -17,7 +17,7 @@ use super::triggers::Triggers;
 use crate::kube::consistent;
 use crate::kube::endpoints::depends_on_endpoints;
 use crate::kube::store::StoreView;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// How long reading all nodes may take: the client itself would wait for ever on a half-open connection.
 const READ_LIMIT: Duration = Duration::from_secs(30);
@@ -60,22 +60,22 @@ impl ServiceController {
 
     /// Looks a second time at nodes that have lost their owners, with a read that no cache answers, and queues the Services
     /// that have kept targets because of them.
-    pub(super) async fn look_twice(&self, stop: &Stop) {
+    pub(super) async fn look_twice(&self, stop: &CancellationToken) {
         loop {
             if stop
-                .unless_given(self.clouds.until_second_look())
+                .run_until_cancelled(self.clouds.until_second_look())
                 .await
                 .is_none()
             {
                 return;
             }
             let reading = timeout(READ_LIMIT, consistent::uids::<Node>(&self.parts.reader));
-            let Some(read) = stop.unless_given(reading).await else {
+            let Some(read) = stop.run_until_cancelled(reading).await else {
                 return;
             };
             let Ok(Ok(living)) = read else {
                 warn!("nodes not listed for a second look; targets stay meanwhile");
-                if stop.unless_given(sleep(READ_PAUSE)).await.is_none() {
+                if stop.run_until_cancelled(sleep(READ_PAUSE)).await.is_none() {
                     return;
                 }
                 continue;
@@ -88,7 +88,7 @@ impl ServiceController {
                 }
             }
             // Whoever was not listed is looked at again.
-            if stop.unless_given(sleep(READ_PAUSE)).await.is_none() {
+            if stop.run_until_cancelled(sleep(READ_PAUSE)).await.is_none() {
                 return;
             }
         }

@@ -15,7 +15,7 @@ use tracing::debug;
 use super::ServiceController;
 use crate::kube::events::EventType;
 use crate::kube::services::ServiceChange;
-use crate::stop::Stop;
+use tokio_util::sync::CancellationToken;
 
 /// At the start, Services that seem to be right are compared with the cloud one by one, this far
 /// apart on average, so that a restart is no flood of calls …
@@ -201,7 +201,7 @@ impl ServiceController {
 
     /// Gathers changes of nodes and endpoints, and queues the Services whose targets they changed. Owners that were
     /// found out are no unrest: somebody waits for them.
-    pub(super) async fn follow_nodes(&self, stop: &Stop) {
+    pub(super) async fn follow_nodes(&self, stop: &CancellationToken) {
         let mut news = self.clouds.news();
         loop {
             let change = async {
@@ -211,7 +211,7 @@ impl ServiceController {
                     Ok(()) = news.changed() => {}
                 }
             };
-            if stop.unless_given(change).await.is_none() {
+            if stop.run_until_cancelled(change).await.is_none() {
                 return;
             }
             self.look_at_targets();
@@ -276,7 +276,7 @@ impl ServiceController {
     }
 
     /// Looks again at all Services of clouds whose account is another by now.
-    pub(super) async fn follow_accounts(&self, stop: &Stop) {
+    pub(super) async fn follow_accounts(&self, stop: &CancellationToken) {
         let mut changes = self.accounts().changes();
         let names = self.clouds.names().all();
         let states = || -> Vec<AccountState> {
@@ -284,7 +284,7 @@ impl ServiceController {
             all.map(|it| self.account_state(it)).collect()
         };
         let mut before = states();
-        while let Some(Ok(())) = stop.unless_given(changes.changed()).await {
+        while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
             let after = states();
             for (cloud, changed) in names.iter().zip(before.iter().zip(&after)) {
                 if changed.0 != changed.1 {
@@ -293,7 +293,7 @@ impl ServiceController {
             }
             before = after;
         }
-        stop.given().await;
+        stop.cancelled().await;
     }
 
     fn look_again_in(&self, cloud: &CloudName) {

@@ -67,7 +67,7 @@ impl PlanState {
     pub fn new(
         (goal, cloud, service): (Goal, CloudName, Arc<Service>),
         targets: Fingerprint,
-        mut run: PlanProgress,
+        run: PlanProgress,
         due: Instant,
     ) -> Self {
         Self {
@@ -132,7 +132,7 @@ pub struct BalancerRemoval {
     pub whose: Whose,
     /// The clouds that must have nothing of it.
     pub clouds: Vec<CloudName>,
-    /// Why the first cloud of those that could not be looked at could not.
+    /// Error of the first cloud that could not be read.
     pub open: Option<NotDrafted>,
     /// After what time one is tried again whose account is not proven.
     pub unproven: Option<Duration>,
@@ -191,7 +191,7 @@ pub enum NotDrafted {
     /// Another program serves it.
     Elsewhere,
     /// Which Services live has to be read consistently first, and could not.
-    Doubtful,
+    NeedsServices,
     /// Something is waited for: a requirement, the account, the cloud itself.
     Later(Duration),
     /// The account is not proven.
@@ -204,7 +204,7 @@ impl From<&DraftError> for NotDrafted {
     fn from(error: &DraftError) -> Self {
         match error {
             DraftError::Elsewhere => Self::Elsewhere,
-            DraftError::NeedsServices => Self::Doubtful,
+            DraftError::NeedsServices => Self::NeedsServices,
             DraftError::Later { after, .. } => Self::Later(*after),
             DraftError::Account { after, .. } => Self::Unproven(*after),
             DraftError::Cloud(_) => Self::Failed,

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, PlanProgress, Publication, StepId,
-    StepOutcome, StepState,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Publication, Step, StepId, StepOutcome,
 };
 use bowline_http::CallError;
 use serde_json::{Map, Value, json};
@@ -41,10 +40,6 @@ const ROOM: [Duration; 4] = [
 pub(crate) struct CloudscaleActions {
     shared: Arc<Shared>,
     service_uid: String,
-    /// What has become of the plan's steps.
-    run: PlanProgress,
-    /// Whether no step is left.
-    finished: bool,
     actions: Vec<Action>,
     balancer: Option<LoadBalancer>,
     /// Whether it was made in this run.
@@ -65,12 +60,9 @@ impl CloudscaleActions {
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
     ) -> Self {
-        let mut run = PlanProgress::new(sketch.plan.clone());
         Self {
             shared,
             service_uid,
-            finished: run.next_step().is_none(),
-            run,
             actions: sketch.actions.clone(),
             balancer,
             is_new: false,
@@ -81,13 +73,7 @@ impl CloudscaleActions {
     }
 
     async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
-        let Some(action) = self.actions.get(step).cloned() else {
-            let message = format!("the plan has no step {step}");
-            return Err(CloudError::new(CloudErrorKind::Invalid, message));
-        };
-        if *self.run.state(step) == StepState::Done {
-            return Ok(StepOutcome::Done);
-        }
+        let action = self.actions[step].clone();
         let own = self.balancer.as_ref().map(|balancer| balancer.uuid);
         let turn = match action.balancer().or(own) {
             Some(id) if action.writes() => Some(self.shared.turns.lock(id).await),
@@ -98,21 +84,15 @@ impl CloudscaleActions {
             self.shared.observer.wrote(&self.service_uid);
         }
         drop(turn);
-        let progress = progress?;
-        match progress {
-            StepOutcome::Done => {
-                self.run.done(step);
-                // Another Service may ask for the same name or id at once: no list that still shows what is gone
-                // says that it is somebody else's.
-                if matches!(action, Action::AwaitItsEnd(_)) {
-                    self.shared.observer.forget();
-                }
-            }
-            StepOutcome::Skipped(_) => self.run.skip(step),
-            StepOutcome::Wait { .. } => {}
+        // Another Service may ask for the same name or id at once: no list that still shows what is gone
+        // says that it is somebody else's.
+        if matches!(
+            (&progress, &action),
+            (Ok(StepOutcome::Done), Action::AwaitItsEnd(_))
+        ) {
+            self.shared.observer.forget();
         }
-        self.finished = self.run.next_step().is_none();
-        Ok(progress)
+        progress
     }
 
     async fn act(&mut self, step: StepId, action: &Action) -> Result<StepOutcome, CloudError> {
@@ -274,13 +254,17 @@ impl CloudscaleActions {
 }
 
 impl Executor for CloudscaleActions {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
-        Box::pin(self.carry(step))
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        _: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
+        Box::pin(self.carry(id))
     }
 
-    fn publication(&self) -> Publication {
+    fn publication(&self, finished: bool) -> Publication {
         let balancer = self.balancer.as_ref();
-        self.publisher.publication(balancer, self.finished)
+        self.publisher.publication(balancer, finished)
     }
 
     fn again(&self) -> Option<Duration> {

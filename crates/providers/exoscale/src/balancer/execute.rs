@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerRequest, BoxFuture, CloudError, CloudErrorKind, Executor, Notice, PlanProgress,
-    Publication, StepId, StepOutcome, StepState, Verb,
+    BalancerRequest, BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Publication, Step,
+    StepId, StepOutcome, Verb,
 };
 use bowline_http::{CallError, KeyedGuard};
 use tokio::time::Instant;
@@ -32,10 +32,6 @@ const TURN_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct ExoscaleActions {
     shared: Arc<Shared>,
     wish: BalancerRequest,
-    /// What has become of the plan's steps.
-    run: PlanProgress,
-    /// Whether no step is left.
-    finished: bool,
     actions: Vec<Action>,
     balancer: Option<Known>,
     /// Whether it was made in this run.
@@ -82,12 +78,9 @@ impl ExoscaleActions {
         record: Record,
         publisher: Publisher,
     ) -> Self {
-        let mut run = PlanProgress::new(sketch.plan.clone());
         Self {
             shared,
             wish: wish.clone(),
-            finished: run.next_step().is_none(),
-            run,
             actions: sketch.actions.clone(),
             balancer,
             is_new: false,
@@ -107,40 +100,26 @@ impl ExoscaleActions {
         }
     }
 
-    async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
-        let Some(action) = self.actions.get(step).cloned() else {
-            let message = format!("the plan has no step {step}");
-            return Err(CloudError::new(CloudErrorKind::Invalid, message));
-        };
-        if *self.run.state(step) == StepState::Done {
-            return Ok(StepOutcome::Done);
-        }
-        let outcome = match self.under_way.remove(&step) {
+    async fn carry(&mut self, id: StepId, step: &Step) -> Result<StepOutcome, CloudError> {
+        let action = self.actions[id].clone();
+        let outcome = match self.under_way.remove(&id) {
             Some(UnderWay::Operation(waiting, turn)) => self.look(&action, waiting, turn).await?,
             Some(UnderWay::Sight(since)) => self.look_for(&action, since).await?,
             None => self.begin(step, &action).await?,
         };
-        let progress = match outcome {
-            Outcome::Done => {
-                self.run.done(step);
-                StepOutcome::Done
-            }
+        Ok(match outcome {
+            Outcome::Done => StepOutcome::Done,
             Outcome::Wait(what, after, under_way) => {
                 if let Some(under_way) = under_way {
-                    self.under_way.insert(step, under_way);
+                    self.under_way.insert(id, under_way);
                 }
                 StepOutcome::Wait { what, after }
             }
-            Outcome::Skip(notice) => {
-                self.run.skip(step);
-                StepOutcome::Skipped(notice)
-            }
-        };
-        self.finished = self.run.next_step().is_none();
-        Ok(progress)
+            Outcome::Skip(notice) => StepOutcome::Skipped(notice),
+        })
     }
 
-    async fn begin(&mut self, step: StepId, action: &Action) -> Result<Outcome, CloudError> {
+    async fn begin(&mut self, step: &Step, action: &Action) -> Result<Outcome, CloudError> {
         if matches!(action, Action::AwaitAddress | Action::AwaitEnd(_)) {
             return self.look_for(action, Instant::now()).await;
         }
@@ -152,12 +131,12 @@ impl ExoscaleActions {
                 return Ok(Outcome::Wait(what, TURN_PAUSE, None));
             }
         }
-        let operation = match self.start(action).await? {
+        let operation = match self.start(step, action).await? {
             Started::Operation(operation) => operation,
             Started::Nothing => return self.ended(action).await,
             Started::Skip(notice) => return Ok(Outcome::Skip(notice)),
         };
-        let what = self.words(step);
+        let what = words(step);
         let waiting = Waiting::begin(what, &operation, Instant::now())?;
         if matches!(action, Action::CreateBalancer(_)) {
             self.is_new = true;
@@ -240,7 +219,7 @@ impl ExoscaleActions {
     }
 
     /// Tells the cloud.
-    async fn start(&mut self, action: &Action) -> Result<Started, CloudError> {
+    async fn start(&mut self, step: &Step, action: &Action) -> Result<Started, CloudError> {
         let shared = Arc::clone(&self.shared);
         let api = &shared.api;
         let result = match action {
@@ -284,12 +263,12 @@ impl ExoscaleActions {
             }
             Action::ResetDescription => {
                 let result = api.reset_description(self.balancer_id()?).await;
-                return self.reset(action, result);
+                return self.reset(step, result);
             }
             Action::ResetServiceDescription(service) => {
                 let id = self.balancer_id()?;
                 let result = api.reset_service_description(id, *service).await;
-                return self.reset(action, result);
+                return self.reset(step, result);
             }
             Action::AddService(body) => api.add_service(self.balancer_id()?, body).await,
             Action::ChangeService { id, change } => {
@@ -306,17 +285,14 @@ impl ExoscaleActions {
     /// Some roles do not allow to empty a description: then it stays.
     fn reset(
         &self,
-        action: &Action,
+        step: &Step,
         result: Result<Operation, CallError>,
     ) -> Result<Started, CloudError> {
         match result {
             Ok(operation) => Ok(Started::Operation(operation)),
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 self.shared.resets_denied.store(true, Ordering::Relaxed);
-                let at = self.actions.iter().position(|it| it == action);
-                let step = at.map(|at| self.run.step(at));
-                let notice = step.map(|step| cannot_reset(&step.object));
-                notice.map(Started::Skip).ok_or_else(|| error.into())
+                Ok(Started::Skip(cannot_reset(&step.object)))
             }
             Err(error) => Err(error.into()),
         }
@@ -326,18 +302,17 @@ impl ExoscaleActions {
         let id = self.balancer.as_ref().map(|balancer| balancer.id);
         id.ok_or_else(|| CloudError::new(CloudErrorKind::Invalid, "there is no load balancer yet"))
     }
+}
 
-    /// A step in words that follow "waiting for".
-    fn words(&self, step: StepId) -> String {
-        let step = self.run.step(step);
-        let doing = match step.verb {
-            Verb::Create => "creation",
-            Verb::Update => "change",
-            Verb::Delete => "deletion",
-            Verb::Wait => "end of the work",
-        };
-        format!("{doing} of {}", step.object)
-    }
+/// A step in words that follow "waiting for".
+fn words(step: &Step) -> String {
+    let doing = match step.verb {
+        Verb::Create => "creation",
+        Verb::Update => "change",
+        Verb::Delete => "deletion",
+        Verb::Wait => "end of the work",
+    };
+    format!("{doing} of {}", step.object)
 }
 
 impl Outcome {
@@ -348,15 +323,19 @@ impl Outcome {
 }
 
 impl Executor for ExoscaleActions {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
-        Box::pin(self.carry(step))
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
+        Box::pin(self.carry(id, step))
     }
 
-    fn publication(&self) -> Publication {
+    fn publication(&self, finished: bool) -> Publication {
         let balancer = self.balancer.as_ref();
         let service = &self.wish.service;
         self.publisher
-            .publication(service, balancer, &self.record, self.finished)
+            .publication(service, balancer, &self.record, finished)
     }
 }
 

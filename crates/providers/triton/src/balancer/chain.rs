@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, PreparedPlan, Publication, StepId, StepOutcome,
+    BoxFuture, CloudError, Executor, PreparedPlan, Publication, Step, StepId, StepOutcome,
 };
 
 use super::members::sooner;
 
 /// What is published is what the first says.
 struct Chain {
-    /// Each with the number of its steps.
-    parts: Vec<(usize, Box<dyn Executor>)>,
+    /// Each with the number of its first step.
+    parts: Vec<(StepId, Box<dyn Executor>)>,
+    /// The one that is being carried out; those before it are finished.
+    at: usize,
     /// When to plan anew, whatever the parts say.
     again: Option<Duration>,
 }
@@ -22,10 +24,10 @@ pub(super) fn chain(
     others: impl IntoIterator<Item = PreparedPlan>,
 ) -> PreparedPlan {
     let mut plan = first.plan;
-    let mut parts = vec![(plan.steps.len(), first.executor)];
+    let mut parts = vec![(0, first.executor)];
     for other in others {
         let before = plan.steps.len();
-        parts.push((other.plan.steps.len(), other.executor));
+        parts.push((before, other.executor));
         for mut step in other.plan.steps {
             for need in &mut step.needs {
                 *need += before;
@@ -37,34 +39,41 @@ pub(super) fn chain(
         plan.notices.extend(other.plan.notices);
         plan.held.extend(other.plan.held);
     }
-    let executor = Box::new(Chain { parts, again: None });
-    PreparedPlan::new(plan, executor)
+    PreparedPlan::new(plan, Box::new(Chain::new(parts, None)))
 }
 
 /// The same plan, and another one after that time.
 pub(super) fn again_after(draft: PreparedPlan, pause: Duration) -> PreparedPlan {
-    let parts = vec![(draft.plan.steps.len(), draft.executor)];
-    let again = Some(pause);
-    let executor = Box::new(Chain { parts, again });
+    let executor = Box::new(Chain::new(vec![(0, draft.executor)], Some(pause)));
     PreparedPlan { executor, ..draft }
 }
 
+impl Chain {
+    fn new(parts: Vec<(StepId, Box<dyn Executor>)>, again: Option<Duration>) -> Self {
+        let at = part_of(&parts, 0);
+        Self { parts, at, again }
+    }
+}
+
+/// The part that a step is of.
+fn part_of(parts: &[(StepId, Box<dyn Executor>)], id: StepId) -> usize {
+    parts.partition_point(|(first, _)| *first <= id) - 1
+}
+
 impl Executor for Chain {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
-        let mut left = step;
-        for (count, executor) in &mut self.parts {
-            if left < *count {
-                return executor.carry_out(left);
-            }
-            left -= *count;
-        }
-        let text = format!("the plan has no step {step}");
-        let error = CloudError::new(CloudErrorKind::Invalid, text);
-        Box::pin(async { Err(error) })
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
+        self.at = part_of(&self.parts, id);
+        let (first, executor) = &mut self.parts[self.at];
+        executor.carry_out(id - *first, step)
     }
 
-    fn publication(&self) -> Publication {
-        let mut all = self.parts.iter().map(|(_, it)| it.publication());
+    fn publication(&self, finished: bool) -> Publication {
+        let parts = self.parts.iter().enumerate();
+        let mut all = parts.map(|(at, (_, it))| it.publication(finished || at < self.at));
         let mut first = all.next().unwrap_or_default();
         for other in all {
             first.withdrawn.extend(other.withdrawn);

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bowline_core::{
     BalancerRequest, Balancers, BoxFuture, CloudError, ClusterMarks, DraftError, Executor, Goal,
-    Need, Needs, Node, Notice, Plan, PreparedPlan, Problem, Publication, Service, StepId,
+    Need, Needs, Node, Notice, Plan, PreparedPlan, Problem, Publication, Service, Step, StepId,
     StepOutcome, TaggedBalancer, ingress_to_write,
 };
 use bowline_provider::EventOutbox;
@@ -159,7 +159,7 @@ impl Balancing {
             return Ok(draft);
         }
         let is_ready = draft.plan.is_empty();
-        let shown = draft.executor.publication().ingress;
+        let shown = draft.executor.publication(is_ready).ingress;
         if is_ready && shown.is_empty() {
             // Better the old way than none.
             return Ok(draft);
@@ -204,11 +204,15 @@ fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -
 struct Still(Publication);
 
 impl Executor for Still {
-    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
+    fn carry_out<'a>(
+        &'a mut self,
+        _: StepId,
+        _: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
         Box::pin(async { Ok(StepOutcome::Done) })
     }
 
-    fn publication(&self) -> Publication {
+    fn publication(&self, _: bool) -> Publication {
         self.0.clone()
     }
 }

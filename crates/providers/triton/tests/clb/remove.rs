@@ -2,6 +2,7 @@
 
 use bowline_core::{ClusterMatch, Goal};
 use bowline_simulator_triton::MachineSpec;
+use bowline_test_kit::PlanRun;
 
 use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
 
@@ -56,8 +57,8 @@ async fn a_machine_that_does_not_say_that_it_is_ours_is_never_deleted() {
             .iter()
             .position(|it| it.object.name == NAME)
             .unwrap();
-        let mut executor = draft.executor;
-        let error = executor.carry_out(delete).await.unwrap_err();
+        let mut run = PlanRun::new(draft);
+        let error = run.carry_out(delete).await.unwrap_err();
         assert!(error.to_string().contains("stays"), "{error}");
         assert!(!shop.writes().contains(&"deletemachine".to_owned()));
         shop.wait(10).await;

@@ -1,6 +1,7 @@
 //! Cases on a machine that somebody else looks after.
 
 use bowline_simulator_triton::MachineSpec;
+use bowline_test_kit::drive;
 use serde_json::Value;
 
 use super::shop::{Shop, named, port, set};
@@ -108,17 +109,10 @@ async fn both_at_once_lose_nothing() {
     let one = shop.draft(bowline_core::Goal::Present).await.unwrap();
     swap(&mut shop);
     let two = shop.draft(bowline_core::Goal::Present).await.unwrap();
-    let run = |mut draft: bowline_core::PreparedPlan| async move {
-        let mut run = bowline_core::PlanProgress::new(draft.plan);
-        while let Some(step) = run.next_step() {
-            match draft.executor.carry_out(step).await.unwrap() {
-                bowline_core::StepOutcome::Done => run.done(step),
-                bowline_core::StepOutcome::Wait { after, .. } => tokio::time::sleep(after).await,
-                bowline_core::StepOutcome::Skipped(notice) => panic!("{notice:?}"),
-            }
-        }
-    };
-    tokio::join!(run(one), run(two));
+    let (mut mine, mut theirs) = (shop.others[0].clone(), shop.service.clone());
+    let (one, two) = tokio::join!(drive(&mut mine, one, None), drive(&mut theirs, two, None));
+    one.good();
+    two.good();
     let mut ports = map(&shop);
     ports.sort();
     assert_eq!(ports, ["25", "80", "8080"]);

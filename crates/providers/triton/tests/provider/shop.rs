@@ -182,7 +182,7 @@ impl Shop {
     pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
         let draft = self.draft(name, goal).await.unwrap();
         let mut lost = self.services[name].clone();
-        let outcome = drive(&mut lost, draft, &self.world.clock, Some(looks)).await;
+        let outcome = drive(&mut lost, draft, Some(looks)).await;
         assert!(outcome.died() || outcome.error.is_none(), "{outcome:?}");
         assert!(!outcome.gaps, "{outcome:?}");
         !outcome.died()
@@ -192,7 +192,7 @@ impl Shop {
         match self.draft(name, goal).await {
             Ok(draft) => {
                 let service = self.services.get_mut(name).unwrap();
-                drive(service, draft, &self.stage.world.clock, None).await
+                drive(service, draft, None).await
             }
             Err(error) => Outcome::not_drafted(&error),
         }

@@ -1,7 +1,7 @@
 //! Several Leases of one process: its own, and those of controller managers that it replaces.
 
 use super::*;
-use crate::stop::{Stop, StopHandle, stop_signal};
+use tokio_util::sync::CancellationToken;
 
 /// The Leases of two originals, in the order in which they are acquired, and not that of their creation.
 const ORIGINALS: [&str; 2] = ["cloudscale", "talos"];
@@ -28,7 +28,7 @@ impl World {
         let line = Arc::new(Mutex::new(Line::default()));
         let set = self.set(name, &line, &Arc::default());
         Process::live(set.fence(), line, async move {
-            let (_handle, stop) = stop_signal();
+            let stop = CancellationToken::new();
             match set.acquire(&stop).await {
                 Ok(mut held) => held.renew().await,
                 Err(Interrupted::Lost(lost)) => lost,
@@ -52,11 +52,7 @@ impl World {
     }
 }
 
-fn never() -> (StopHandle, Stop) {
-    stop_signal()
-}
-
-async fn held(set: LeaseSet, stop: &Stop) -> HeldSet {
+async fn held(set: LeaseSet, stop: &CancellationToken) -> HeldSet {
     match set.acquire(stop).await {
         Ok(held) => held,
         Err(Interrupted::Lost(lost)) => panic!("{lost}"),
@@ -67,7 +63,7 @@ async fn held(set: LeaseSet, stop: &Stop) -> HeldSet {
 #[tokio::test(start_paused = true)]
 async fn a_set_is_held_as_a_whole_and_lost_as_a_whole() {
     let world = World::new(13);
-    let (_handle, stop) = never();
+    let stop = CancellationToken::new();
     let set = world.set("a", &Arc::default(), &Arc::default());
     let fence = set.fence();
     let mut all = held(set, &stop).await;
@@ -103,7 +99,7 @@ async fn a_set_is_held_as_a_whole_and_lost_as_a_whole() {
 #[tokio::test(start_paused = true)]
 async fn all_are_given_back_the_last_one_first() {
     let world = World::new(14);
-    let (_handle, stop) = never();
+    let stop = CancellationToken::new();
     let notes = Arc::new(Notes::default());
     let all = held(world.set("a", &Arc::default(), &notes), &stop).await;
     notes.0.lock().unwrap().clear();
@@ -122,11 +118,12 @@ async fn who_waits_for_a_live_original_says_so_and_gives_back_what_it_has_when_i
     let world = World::new(15);
     let original = world.start_original("original_1", "talos");
     original.until_leading().await;
-    let (handle, stop) = stop_signal();
+    let stop = CancellationToken::new();
     let notes = Arc::new(Notes::default());
     let set = world.set("a", &Arc::default(), &notes);
     let fence = set.fence();
-    let waiting = tokio::spawn(async move { set.acquire(&stop).await });
+    let stopping = stop.clone();
+    let waiting = tokio::spawn(async move { set.acquire(&stopping).await });
     sleep(seconds(300)).await;
     assert!(original.leads() && fence.check().is_err());
     assert_eq!(
@@ -137,7 +134,7 @@ async fn who_waits_for_a_live_original_says_so_and_gives_back_what_it_has_when_i
     let heard = notes.0.lock().unwrap().clone();
     let told = "talos waits: it is held by original_1 (Some(\"talos\"))";
     assert!(heard.iter().any(|line| line == told), "{heard:?}");
-    handle.stop();
+    stop.cancel();
     let Err(Interrupted::Stopped(some)) = waiting.await.unwrap() else {
         panic!("it was stopped");
     };
@@ -232,7 +229,7 @@ async fn proof_case_41_who_goes_by_another_order_ends_no_wait_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_standby_hears_nothing_of_its_own_leader_and_all_of_strangers() {
     let world = World::new(18);
-    let (_handle, stop) = never();
+    let stop = CancellationToken::new();
     let mut leader = held(world.set("a", &Arc::default(), &Arc::default()), &stop).await;
     let notes = Arc::new(Notes::default());
     let standby = world.set("b", &Arc::default(), &notes);

@@ -7,7 +7,7 @@ use bowline_cloudscale::SNAPSHOT_AGE;
 use bowline_core::Goal;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::BalancerTimings;
-use bowline_test_kit::{answer, delay, status};
+use bowline_test_kit::{PlanRun, answer, delay, status};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
@@ -249,7 +249,7 @@ async fn writes_to_one_load_balancer_never_meet() {
     let one = shop.draft(Goal::Present).await.unwrap();
     shop.set("name", "two");
     let two = shop.draft(Goal::Present).await.unwrap();
-    let (mut one, mut two) = (one.executor, two.executor);
+    let (mut one, mut two) = (PlanRun::new(one), PlanRun::new(two));
     let (first, second) = futures::join!(one.carry_out(0), two.carry_out(0));
     first.unwrap();
     second.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bowline_core::{Goal, Ingress, IpMode, Publication, TrafficPolicy};
 use bowline_simulator_cloudscale::{BalancerStatus, BalancerTimings, MachineSpec};
+use bowline_test_kit::PlanRun;
 use serde_json::json;
 
 use super::shop::{NAME, S1, Shop, key, members, monitor, port, proxied, steps};
@@ -77,22 +78,22 @@ async fn cloudscale_case_20_a_new_service_gets_a_whole_load_balancer() {
 #[tokio::test(start_paused = true)]
 async fn the_uuid_is_published_at_once_and_the_rest_at_the_end() {
     let shop = Shop::new();
-    let mut draft = shop.draft(Goal::Present).await.unwrap();
-    assert_eq!(draft.executor.publication(), Publication::default());
-    draft.executor.carry_out(0).await.unwrap();
-    let published = draft.executor.publication();
+    let mut run = PlanRun::new(shop.draft(Goal::Present).await.unwrap());
+    assert_eq!(run.publication(), Publication::default());
+    run.carry_out(0).await.unwrap();
+    let published = run.publication();
     let uuid = shop.balancer().uuid;
     assert_eq!(published.annotations, [(key("uuid"), uuid)].into());
     assert_eq!(published.ingress, []);
-    let last = draft.plan.steps.len() - 1;
+    let last = run.plan().steps.len() - 1;
     shop.settle().await;
     for step in 1..last {
-        draft.executor.carry_out(step).await.unwrap();
-        assert_eq!(draft.executor.publication(), published, "after step {step}");
+        run.carry_out(step).await.unwrap();
+        assert_eq!(run.publication(), published, "after step {step}");
     }
     shop.settle().await;
-    draft.executor.carry_out(last).await.unwrap();
-    let published = draft.executor.publication();
+    run.carry_out(last).await.unwrap();
+    let published = run.publication();
     assert_eq!(
         (published.annotations.len(), published.ingress.len()),
         (3, 2)

@@ -108,7 +108,7 @@ async fn proof_case_17_without_tags_a_condition_remembers_what_was_proven() {
     let uuid = shop.place(edge("10.20.0.11", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
     let draft = shop.draft(bowline_core::Goal::Present).await.unwrap();
-    let records = draft.executor.publication().records;
+    let records = draft.executor.publication(false).records;
     assert_eq!(records[0].message, uuid);
     // Its ports change: what is on it proves nothing any more.
     shop.service.ports = vec![port("http", "TCP", 80, 32_000)];

@@ -2,6 +2,7 @@
 
 use bowline_core::{Goal, Impact, TrafficPolicy};
 use bowline_simulator::journal::Entry;
+use bowline_test_kit::PlanRun;
 use serde_json::json;
 
 use super::shop::{NAME, Shop, UID, port, steps};
@@ -338,9 +339,9 @@ async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address
     shop.sim
         .set_timings(|it| it.operation = std::time::Duration::ZERO);
     let draft = shop.draft(Goal::Present).await.unwrap();
-    let mut executor = draft.executor;
-    let keys = |executor: &dyn bowline_core::Executor| {
-        let publication = executor.publication();
+    let mut run = PlanRun::new(draft);
+    let keys = |run: &PlanRun| {
+        let publication = run.publication();
         let keys = publication.annotations.into_keys();
         let suffix = |key: String| key.rsplit_once("loadbalancer-").unwrap().1.to_owned();
         (
@@ -349,13 +350,13 @@ async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address
         )
     };
     let pool = "service-instancepool-id".to_owned();
-    assert_eq!(keys(&*executor), (vec![pool.clone()], 0));
-    executor.carry_out(0).await.unwrap();
-    assert_eq!(keys(&*executor), (vec!["id".to_owned(), pool.clone()], 0));
-    executor.carry_out(1).await.unwrap();
-    assert_eq!(keys(&*executor).1, 0);
-    executor.carry_out(2).await.unwrap();
-    assert_eq!(keys(&*executor), (vec!["id".to_owned(), pool], 1));
+    assert_eq!(keys(&run), (vec![pool.clone()], 0));
+    run.carry_out(0).await.unwrap();
+    assert_eq!(keys(&run), (vec!["id".to_owned(), pool.clone()], 0));
+    run.carry_out(1).await.unwrap();
+    assert_eq!(keys(&run).1, 0);
+    run.carry_out(2).await.unwrap();
+    assert_eq!(keys(&run), (vec!["id".to_owned(), pool], 1));
     let writes = shop.writes();
     assert_eq!(
         writes,

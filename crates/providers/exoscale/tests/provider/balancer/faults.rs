@@ -5,6 +5,7 @@ use std::time::Duration;
 use bowline_core::{Goal, StepOutcome};
 use bowline_simulator::faults::Action;
 use bowline_simulator_exoscale::{BalancerSpec, Ending, ServiceSpec};
+use bowline_test_kit::PlanRun;
 
 use super::shop::{L1, NAME, Shop, UID, open, port, status, steps};
 use crate::stage::{P1, P2};
@@ -154,10 +155,10 @@ async fn exoscale_case_62_a_crash_anywhere_leaves_exactly_one() {
 async fn the_id_is_known_before_the_operation_is_waited_for() {
     let shop = Shop::new().await;
     let draft = shop.draft(Goal::Present).await.unwrap();
-    let mut executor = draft.executor;
-    let progress = executor.carry_out(0).await.unwrap();
+    let mut run = PlanRun::new(draft);
+    let progress = run.carry_out(0).await.unwrap();
     assert!(matches!(progress, StepOutcome::Wait { .. }), "{progress:?}");
-    let id = executor.publication().annotations[&super::shop::key("id")].clone();
+    let id = run.publication().annotations[&super::shop::key("id")].clone();
     assert_eq!(id, shop.balancer().id);
 }
 

@@ -1,6 +1,7 @@
 //! Cases on removing load balancers.
 
 use bowline_core::{CLEANUP_FINALIZER, Goal, Impact};
+use bowline_test_kit::PlanRun;
 
 use bowline_simulator_exoscale::{BalancerSpec, ServiceSpec};
 
@@ -62,9 +63,9 @@ async fn exoscale_case_72_what_is_gone_already_needs_nothing() {
     let mut shop = open().await;
     let draft = shop.draft(Goal::Absent).await.unwrap();
     shop.sim.remove_balancer(shop.get("id")).unwrap();
-    let mut executor = draft.executor;
-    for step in 0..draft.plan.steps.len() {
-        let progress = executor.carry_out(step).await.unwrap();
+    let mut run = PlanRun::new(draft);
+    while let Some(step) = run.next_step() {
+        let progress = run.carry_out(step).await.unwrap();
         assert_eq!(progress, bowline_core::StepOutcome::Done);
     }
     assert!(shop.delete().await.good().plan.is_empty());

@@ -1,6 +1,7 @@
 //! Several Services on one load balancer, and load balancers whose Service is gone.
 
 use bowline_core::{Condition, Goal, NamespaceRule, StepOutcome};
+use bowline_test_kit::PlanRun;
 
 use super::shop::{L1, OTHER, Shop, UID, named, open, port, set};
 
@@ -178,13 +179,13 @@ async fn one_change_at_a_time_for_each_load_balancer_and_nobody_is_held() {
     let mut shop = two(true).await;
     shop.sim.set_quirks(|it| it.one_change_at_a_time = true);
     let draft = shop.draft(Goal::Present).await.unwrap();
-    let mut first = draft.executor;
+    let mut first = PlanRun::new(draft);
     let mine = shop.service.clone();
     shop.others.push(mine);
     shop.service = shop.others.remove(0);
     shop.service.ports = vec![port("TCP", 443, 31111)];
     let draft = shop.draft(Goal::Present).await.unwrap();
-    let mut second = draft.executor;
+    let mut second = PlanRun::new(draft);
     let progress = first.carry_out(0).await.unwrap();
     assert!(matches!(progress, StepOutcome::Wait { .. }));
     let StepOutcome::Wait { what, .. } = second.carry_out(0).await.unwrap() else {

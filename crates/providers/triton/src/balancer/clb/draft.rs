@@ -113,7 +113,7 @@ pub(super) fn hands(scene: &DraftContext<'_>, planned: Planned, told: PlanFacts)
     if scene.wish.goal == Goal::Present {
         plan.held = scene.holding(&behind::label(scene));
     }
-    let hands = ClbActions::new(scene, &plan, actions, told, again);
+    let hands = ClbActions::new(scene, actions, told, again);
     PreparedPlan::new(plan, Box::new(hands))
 }
 

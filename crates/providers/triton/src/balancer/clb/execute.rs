@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, PlanProgress, Publication,
-    Service, StepId, StepOutcome, StepState,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Publication, Service, Step, StepId,
+    StepOutcome,
 };
 use bowline_http::KeyedGuard;
 use tokio::time::Instant;
@@ -71,10 +71,9 @@ pub(crate) struct ClbActions {
     networks: Arc<BTreeMap<Uuid, Network>>,
     /// The labels of this cluster's nodes.
     labels: BTreeSet<String>,
-    run: PlanProgress,
-    /// Whether no step is left.
-    finished: bool,
     actions: Vec<Action>,
+    /// What the step that is carried out is about, in words.
+    object: String,
     told: PlanFacts,
     /// When steps were begun.
     begun: BTreeMap<StepId, Instant>,
@@ -86,12 +85,10 @@ pub(crate) struct ClbActions {
 impl ClbActions {
     pub(crate) fn new(
         scene: &DraftContext<'_>,
-        plan: &Plan,
         actions: Vec<Action>,
         told: PlanFacts,
         again: Option<Duration>,
     ) -> Self {
-        let mut run = PlanProgress::new(plan.clone());
         Self {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
@@ -99,9 +96,8 @@ impl ClbActions {
             settings: scene.settings.clb.clone(),
             networks: Arc::clone(&scene.networks),
             labels: behind::labels(scene),
-            finished: run.next_step().is_none(),
-            run,
             actions,
+            object: String::new(),
             told,
             begun: BTreeMap::new(),
             turns: BTreeMap::new(),
@@ -110,25 +106,15 @@ impl ClbActions {
     }
 
     async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
-        let Some(action) = self.actions.get(step).cloned() else {
-            let message = format!("the plan has no step {step}");
-            return Err(CloudError::new(CloudErrorKind::Invalid, message));
-        };
-        if *self.run.state(step) == StepState::Done {
-            return Ok(StepOutcome::Done);
-        }
+        let action = self.actions[step].clone();
         let done = self.act(step, &action).await;
         if !matches!(done, Ok(StepOutcome::Wait { .. })) {
             self.turns.remove(&step);
         }
-        match done {
-            Ok(StepOutcome::Done) => self.run.done(step),
-            Ok(StepOutcome::Skipped(_)) => self.run.skip(step),
-            // A failed step begins anew.
-            Err(_) => drop(self.begun.remove(&step)),
-            Ok(StepOutcome::Wait { .. }) => {}
+        // A failed step begins anew.
+        if done.is_err() {
+            self.begun.remove(&step);
         }
-        self.finished = self.run.next_step().is_none();
         done
     }
 
@@ -182,7 +168,7 @@ impl ClbActions {
         }
         if self.lasting(step) < JOB_LIMIT {
             return StepOutcome::Wait {
-                what: format!("{} to show its change", self.run.step(step).object),
+                what: format!("{} to show its change", self.object),
                 after: JOB_PAUSE,
             };
         }
@@ -194,7 +180,7 @@ impl ClbActions {
             message: format!(
                 "{} ({id}) has not shown a change for {} s, perhaps because its compute node is down; it \
                  is tried again",
-                self.run.step(step).object,
+                self.object,
                 JOB_LIMIT.as_secs()
             ),
         })
@@ -225,18 +211,21 @@ impl ClbActions {
 }
 
 impl Executor for ClbActions {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
-        Box::pin(self.carry(step))
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
+        self.object = step.object.to_string();
+        Box::pin(self.carry(id))
     }
 
-    fn publication(&self) -> Publication {
+    fn publication(&self, finished: bool) -> Publication {
         if let Some(farewell) = &self.told.farewell {
             return farewell.clone();
         }
         match &self.told.publisher {
-            Some(publisher) => {
-                publisher.publication(&self.told.seats, &self.addresses(), self.finished)
-            }
+            Some(publisher) => publisher.publication(&self.told.seats, &self.addresses(), finished),
             None => Publication {
                 ingress: self.service.ingress.clone(),
                 ..Publication::default()

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, PlanProgress, Publication, Service,
-    StepId, StepOutcome,
+    BoxFuture, CloudError, Executor, Notice, Publication, Service, Step, StepId, StepOutcome,
 };
 use uuid::Uuid;
 
@@ -56,7 +55,6 @@ pub(crate) struct CnsActions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cluster: String,
     pub(crate) service: Arc<Service>,
-    pub(crate) run: PlanProgress,
     pub(crate) actions: Vec<Action>,
     pub(crate) works: Vec<Work>,
     /// Whether some member has what it is to have already.
@@ -69,33 +67,23 @@ pub(crate) struct CnsActions {
     pub(crate) settled: BTreeMap<Question, Settled>,
     /// Whether a machine could not be read or written.
     pub(crate) has_failed: bool,
-    pub(crate) finished: bool,
 }
 
 impl CnsActions {
     async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
-        let Some(action) = self.actions.get(step).cloned() else {
-            let text = format!("the plan has no step {step}");
-            return Err(CloudError::new(CloudErrorKind::Invalid, text));
-        };
-        let progress = match action {
-            Action::EnableNames => self.enable_names().await?,
-            Action::Tags(number) => self.write(number).await?,
-            Action::AwaitTags { puts } => self.await_tags(puts).await?,
+        match self.actions[step].clone() {
+            Action::EnableNames => self.enable_names().await,
+            Action::Tags(number) => self.write(number).await,
+            Action::AwaitTags { puts } => self.await_tags(puts).await,
             Action::Rule(change) => {
                 change.carry_out(&self.shared.site.api).await?;
                 self.shared.rules.forget().await;
-                StepOutcome::Done
+                Ok(StepOutcome::Done)
             }
-            Action::AwaitName { hostname, machines } => self.look_for(&hostname, &machines).await,
-        };
-        match &progress {
-            StepOutcome::Done => self.run.done(step),
-            StepOutcome::Skipped(_) => self.run.skip(step),
-            StepOutcome::Wait { .. } => {}
+            Action::AwaitName { hostname, machines } => {
+                Ok(self.look_for(&hostname, &machines).await)
+            }
         }
-        self.finished = self.run.next_step().is_none();
-        Ok(progress)
     }
 
     async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
@@ -304,12 +292,16 @@ impl CnsActions {
 }
 
 impl Executor for CnsActions {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
-        Box::pin(self.carry(step))
+    fn carry_out<'a>(
+        &'a mut self,
+        id: StepId,
+        _: &'a Step,
+    ) -> BoxFuture<'a, Result<StepOutcome, CloudError>> {
+        Box::pin(self.carry(id))
     }
 
-    fn publication(&self) -> Publication {
-        if self.finished {
+    fn publication(&self, finished: bool) -> Publication {
+        if finished {
             self.ending.publication.clone()
         } else {
             self.before.clone()

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    DraftError, Goal, Impact, Node, Notice, PlanBuilder, PlanProgress, PreparedPlan, Problem,
-    Publication, ResourceRef, Service, StepNote, TrafficPolicy, name_list,
+    DraftError, Goal, Impact, Node, Notice, PlanBuilder, PreparedPlan, Problem, Publication,
+    ResourceRef, Service, StepNote, TrafficPolicy, name_list,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -573,7 +573,6 @@ impl<'a> PlanInputs<'a> {
         if scene.wish.goal == Goal::Present {
             plan.held = scene.holding(&scene.label);
         }
-        let mut run = PlanProgress::new(plan.clone());
         let before = Publication {
             ingress: scene.wish.service.ingress.clone(),
             withdrawn: self.ending.publication.withdrawn.clone(),
@@ -583,8 +582,6 @@ impl<'a> PlanInputs<'a> {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
             service: scene.wish.service.clone(),
-            finished: run.next_step().is_none(),
-            run,
             actions,
             works: self.works,
             has_members: self.has_members,

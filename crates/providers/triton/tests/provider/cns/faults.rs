@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bowline_core::{
     BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, ManagedObject, ManagedObjectKind,
-    Node, PlanProgress, PreparedPlan, ProviderEvent, Secret, StepOutcome, Verb,
+    Node, ProviderEvent, Secret, StepOutcome, Verb,
 };
+use bowline_test_kit::PlanRun;
 use serde_json::json;
 
 use crate::shop::{CLUSTER, Shop, id, outside};
@@ -80,20 +81,18 @@ async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
 async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
     let mut shop = Shop::new();
     shop.add("web");
-    let PreparedPlan {
-        plan, mut executor, ..
-    } = shop.draft("web", Goal::Present).await.unwrap();
-    let mut run = PlanProgress::new(plan.clone());
+    let mut run = PlanRun::new(shop.draft("web", Goal::Present).await.unwrap());
+    let plan = run.plan().clone();
     shop.changes();
     let mut written = 0;
     while let Some(step) = run.next_step() {
-        let progress = executor.carry_out(step).await.unwrap();
+        let progress = run.carry_out(step).await.unwrap();
         let changes = shop.changes().len();
         let most = usize::from(plan.steps[step].verb != Verb::Wait);
         assert!(changes <= most, "{:?}: {changes}", plan.steps[step]);
         written += changes;
         match progress {
-            StepOutcome::Done => run.done(step),
+            StepOutcome::Done => {}
             StepOutcome::Wait { after, .. } => tokio::time::sleep(after).await,
             StepOutcome::Skipped(notice) => panic!("{notice:?}"),
         }
@@ -108,9 +107,9 @@ async fn a_service_that_goes_while_its_tags_are_on_their_way_leaves_nothing() {
     shop.sim
         .set_timings(|it| it.job = std::time::Duration::from_secs(5));
     shop.add("web");
-    let mut draft = shop.draft("web", Goal::Present).await.unwrap();
+    let mut run = PlanRun::new(shop.draft("web", Goal::Present).await.unwrap());
     for step in 0..3 {
-        draft.executor.carry_out(step).await.unwrap();
+        run.carry_out(step).await.unwrap();
         assert_eq!(shop.changes().len(), 1, "one step, one machine");
     }
     assert_eq!(shop.tags(), [""; 3]);
