@@ -25,8 +25,8 @@ use ipnet::IpNet;
 
 pub use allowance::Allowance;
 pub use decide::{
-    Creation, HeldBack, Neighbourhood, NodeRouteState, Removal, RouteChange, RouteDecision,
-    RouteHold, Why, decide,
+    Creation, HeldBack, NodeRouteState, Removal, RouteChange, RouteDecision, RouteHold, RouteNodes,
+    Why, decide,
 };
 pub use ranges::{RangeError, cluster_ranges, destination, is_responsible};
 

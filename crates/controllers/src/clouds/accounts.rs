@@ -3,15 +3,15 @@
 //! ```text
 //!  Lookups (found by id) ─┐                      ┌─▶ life cycle: may a machine be gone?
 //!  service (drafts) ──────┼─▶ AccountProof ──────┼─▶ nodes: may this one be initialised?
-//!  keeper (looks, lease) ─┘   (core, one a set)  ├─▶ services, routes, orphans
+//!  watch (looks, lease) ─┘   (core, one a set)  ├─▶ services, routes, orphans
 //!                                                └─▶ events, /readyz, bowline_account_state
 //! ```
 //!
 //! A proof belongs to a set of credentials with endpoint, zone and project ([`Cloud::account`]), and not to a cloud object
 //! or its name: it outlasts reloads and renames that leave the set as it is.
 
+mod account_watch;
 mod fingerprint;
-mod keeper;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +25,8 @@ use bowline_core::{
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+pub(crate) use account_watch::{AccountWatch, AccountWatchParts};
 pub use fingerprint::AccountKey;
-pub(crate) use keeper::{Keeper, KeeperParts};
 
 use crate::kube::election::LeaseNotes;
 

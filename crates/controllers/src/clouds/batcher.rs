@@ -145,8 +145,8 @@ impl InstanceBatcher {
             return Ok(());
         };
         let what = format!("the check read of {}", desk.cloud.name());
-        let check = desk.caller.read(what, instances.canary()).await;
-        let checked = check.flatten();
+        let check = async { instances.canary().await };
+        let checked = desk.caller.read(what, check).await.flatten();
         desk.note(checked.as_ref().err());
         checked
     }

@@ -1,7 +1,7 @@
 //! The cloud-chores controller: what clouds do for the cluster beside what every cloud does.
 //!
 //! ```text
-//!  nodes (the watch) ──▶ Seat ◀── Chores::run, one for each cloud that has any
+//!  nodes (the watch) ──▶ CloudCluster ◀── Chores::run, one for each cloud that has any
 //!                         ├─▶ KeptWriter: Secrets and ConfigMaps of our own
 //!                         └─▶ events
 //! ```
@@ -59,7 +59,7 @@ pub struct ChoresController {
     shared: Arc<Shared>,
 }
 
-/// What the seats of all clouds have in common.
+/// What the clusters of all clouds have in common.
 struct Shared {
     nodes: Nodes,
     client: kube::Client,
@@ -72,7 +72,7 @@ struct Shared {
 }
 
 /// One cloud's view of the cluster.
-struct Seat {
+struct CloudCluster {
     cloud: Arc<dyn Cloud>,
     resolver: OwnershipResolver,
     shared: Arc<Shared>,
@@ -115,18 +115,18 @@ impl ChoresController {
             return;
         }
         let clouds = self.resolver.clouds().iter();
-        let seats: Vec<Seat> = clouds
+        let clusters: Vec<CloudCluster> = clouds
             .filter(|cloud| cloud.chores().is_some())
-            .map(|cloud| self.seat(cloud))
+            .map(|cloud| self.cluster(cloud))
             .collect();
-        let all = join_all(seats.iter().filter_map(|seat| {
-            let chores = seat.cloud.chores()?;
-            Some(self.attend(chores, seat))
+        let all = join_all(clusters.iter().filter_map(|cluster| {
+            let chores = cluster.cloud.chores()?;
+            Some(self.attend(chores, cluster))
         }));
         stop.run_until_cancelled(all).await;
     }
 
-    fn seat(&self, cloud: &Arc<dyn Cloud>) -> Seat {
+    fn cluster(&self, cloud: &Arc<dyn Cloud>) -> CloudCluster {
         let changed = Arc::new(Notify::new());
         let told = Arc::clone(&changed);
         self.nodes.on_change(move |change| {
@@ -134,7 +134,7 @@ impl ChoresController {
                 told.notify_one();
             }
         });
-        Seat {
+        CloudCluster {
             cloud: Arc::clone(cloud),
             resolver: self.resolver.clone(),
             shared: Arc::clone(&self.shared),
@@ -142,19 +142,19 @@ impl ChoresController {
         }
     }
 
-    async fn attend(&self, chores: &dyn Chores, seat: &Seat) {
-        let cloud = seat.cloud.name();
+    async fn attend(&self, chores: &dyn Chores, cluster: &CloudCluster) {
+        let cloud = cluster.cloud.name();
         info!(%cloud, "chores begin");
         // They end with the lease.
         let caller = self.caller.within(Duration::MAX);
-        match caller.read("chores", chores.run(seat)).await {
+        match caller.read("chores", chores.run(cluster)).await {
             Ok(()) => info!(%cloud, "chores are done"),
             Err(error) => warn!(%cloud, error = error.chain(), "chores end"),
         }
     }
 }
 
-impl Cluster for Seat {
+impl Cluster for CloudCluster {
     fn name(&self) -> &str {
         &self.shared.cluster_name
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::routes::{
-    Allowance, HeldBack, Neighbourhood, ObservedRoutes, Question, Routes, decide,
+    Allowance, HeldBack, ObservedRoutes, Question, RouteNodes, Routes, decide,
 };
 use bowline_core::{AccountState, Cloud, CloudError, CloudErrorKind, Node};
 use bowline_http::{Clock, KeyedMutex, Random};
@@ -107,7 +107,7 @@ pub struct RouteController {
 }
 
 /// What is remembered about one cloud from round to round.
-struct Desk<'a> {
+struct CloudRoutes<'a> {
     cloud: &'a Arc<dyn Cloud>,
     routes: &'a dyn Routes,
     woken: Arc<Notify>,
@@ -152,13 +152,13 @@ impl RouteController {
 
     /// Works until `stop`. A write that is under way is finished, nothing further is begun.
     pub async fn run(self, stop: CancellationToken) {
-        let mut desks = Vec::new();
+        let mut states = Vec::new();
         for cloud in self.parts.resolver.clouds() {
             if let Some(routes) = cloud.routes() {
-                desks.push(self.desk(cloud, routes));
+                states.push(self.state(cloud, routes));
             }
         }
-        let woken: Vec<Arc<Notify>> = desks.iter().map(|desk| desk.woken.clone()).collect();
+        let woken: Vec<Arc<Notify>> = states.iter().map(|state| state.woken.clone()).collect();
         self.parts.nodes.on_change(move |change| {
             if concerns_us(change) {
                 for it in &woken {
@@ -167,15 +167,15 @@ impl RouteController {
             }
         });
         let this = &self;
-        join_all(desks.into_iter().map(|desk| this.keep(desk, &stop))).await;
+        join_all(states.into_iter().map(|state| this.keep(state, &stop))).await;
     }
 
-    fn desk<'a>(&self, cloud: &'a Arc<dyn Cloud>, routes: &'a dyn Routes) -> Desk<'a> {
+    fn state<'a>(&self, cloud: &'a Arc<dyn Cloud>, routes: &'a dyn Routes) -> CloudRoutes<'a> {
         let policy = self.options.rules.guard_of(cloud.name());
         let make = || Allowance::new(policy.clone());
         let allowance = self.parts.allowances.of(cloud.name(), make);
         lock(&allowance).insist_on(policy.clone());
-        Desk {
+        CloudRoutes {
             cloud,
             routes,
             woken: Arc::default(),
@@ -191,7 +191,7 @@ impl RouteController {
     }
 
     /// A round right away, and further ones when there is a cause.
-    async fn keep(&self, mut desk: Desk<'_>, stop: &CancellationToken) {
+    async fn keep(&self, mut state: CloudRoutes<'_>, stop: &CancellationToken) {
         if stop
             .run_until_cancelled(self.parts.nodes.synced())
             .await
@@ -202,18 +202,18 @@ impl RouteController {
         let turn = self
             .parts
             .turns
-            .lock(format!("routes of {}", desk.cloud.name()));
+            .lock(format!("routes of {}", state.cloud.name()));
         let Some(_turn) = stop.run_until_cancelled(turn).await else {
             return;
         };
-        self.advise(&desk);
+        self.advise(&state);
         let mut cause = "start";
         while !stop.is_cancelled() {
             let begun = Instant::now();
             // Whatever changed so far is seen in this round.
-            let _changed = desk.woken.notified().now_or_never();
-            let pause = self.round(&mut desk, cause, stop).await;
-            let waiting = self.pause(&desk, begun, pause);
+            let _changed = state.woken.notified().now_or_never();
+            let pause = self.round(&mut state, cause, stop).await;
+            let waiting = self.pause(&state, begun, pause);
             match stop.run_until_cancelled(waiting).await {
                 Some(next) => cause = next,
                 None => return,
@@ -222,11 +222,11 @@ impl RouteController {
     }
 
     /// Ends when it is time for another round, with its cause.
-    async fn pause(&self, desk: &Desk<'_>, begun: Instant, pause: Pause) -> &'static str {
+    async fn pause(&self, state: &CloudRoutes<'_>, begun: Instant, pause: Pause) -> &'static str {
         let soonest = begun + self.options.period;
         let cause = tokio::select! {
             biased;
-            () = desk.woken.notified(), if !pause.is_deaf => {
+            () = state.woken.notified(), if !pause.is_deaf => {
                 tokio::time::sleep(COMPANY).await;
                 "change"
             }
@@ -238,79 +238,79 @@ impl RouteController {
 
     async fn round(
         &self,
-        desk: &mut Desk<'_>,
+        state: &mut CloudRoutes<'_>,
         cause: &'static str,
         stop: &CancellationToken,
     ) -> Pause {
         let metrics = &self.parts.metrics.routes;
         metrics.begin();
-        let name = desk.cloud.name().as_str();
-        let nodes = self.neighbourhood(desk.cloud);
+        let name = state.cloud.name().as_str();
+        let nodes = self.route_nodes(state.cloud);
         let question = nodes.question(&self.options.cluster_name, &self.options.ranges);
-        let looking = self.look(desk, &question);
+        let looking = self.look(state, &question);
         let survey = match stop.run_until_cancelled(looking).await {
             Some(Ok(survey)) => survey,
             Some(Err(error)) => {
                 metrics.round(name, cause, "failed");
-                return self.not_seen(desk, &error);
+                return self.not_seen(state, &error);
             }
-            None => return self.next(desk, false),
+            None => return self.next(state, false),
         };
-        self.note_seen(desk);
+        self.note_seen(state);
         let now = Instant::now().into_std();
         let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
-            lock(&desk.allowance).left(routes, now)
+            lock(&state.allowance).left(routes, now)
         });
-        self.tell_held(desk, &decision.held);
+        self.tell_held(state, &decision.held);
         let changes = std::mem::take(&mut decision.changes);
-        self.execute(desk, &question, changes, &mut decision, stop)
+        self.execute(state, &question, changes, &mut decision, stop)
             .await;
-        let is_told = stop.is_cancelled() || self.publish(desk, &nodes, &decision).await;
+        let is_told = stop.is_cancelled() || self.publish(state, &nodes, &decision).await;
         metrics.round(name, cause, "done");
-        self.next(desk, decision.is_unclear || !is_told)
+        self.next(state, decision.is_unclear || !is_told)
     }
 
     /// All nodes, sorted by whose they are.
-    fn neighbourhood(&self, cloud: &Arc<dyn Cloud>) -> Neighbourhood {
+    fn route_nodes(&self, cloud: &Arc<dyn Cloud>) -> RouteNodes {
         let view = self.parts.nodes.view();
         let node_owner = |node: &Node| self.parts.resolver.node_owner(node, cloud.name());
-        Neighbourhood::new(view.objects.values(), &view.unreadable, node_owner)
+        RouteNodes::new(view.objects.values(), &view.unreadable, node_owner)
     }
 
     async fn look(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
     ) -> Result<ObservedRoutes, CloudError> {
         let accounts = &self.parts.metrics.accounts;
-        if accounts.first_look(desk.cloud).await == AccountState::Contradicted {
+        if accounts.first_look(state.cloud).await == AccountState::Contradicted {
             let text = "the credentials seem to be of another account, which event \
                         AccountContradicted on the lease explains";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
-        let survey = desk.routes.survey(question);
+        let survey = state.routes.survey(question);
         let seen = self.parts.caller.read("looking at the routes", survey);
         let seen = seen.await.flatten();
         // Also that there can be none: somebody has asked for routes.
         let cloud_health = &self.parts.metrics.cloud_health;
-        cloud_health.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
+        cloud_health.note_as_it_is(state.cloud, Purpose::Routes, seen.as_ref().err());
         seen
     }
 
-    fn note_seen(&self, desk: &mut Desk<'_>) {
-        if !desk.trouble.is_empty() {
-            info!(cloud = %desk.cloud.name(), "routes can be seen again");
-            desk.trouble.clear();
+    fn note_seen(&self, state: &mut CloudRoutes<'_>) {
+        if !state.trouble.is_empty() {
+            info!(cloud = %state.cloud.name(), "routes can be seen again");
+            state.trouble.clear();
         }
         self.is_seen.store(true, Ordering::Relaxed);
         self.parts.readiness.ready();
     }
 
     /// The cloud could not be asked, or says that there can be no routes.
-    fn not_seen(&self, desk: &mut Desk<'_>, error: &CloudError) -> Pause {
+    fn not_seen(&self, state: &mut CloudRoutes<'_>, error: &CloudError) -> Pause {
         let text = error.chain();
-        let cloud = desk.cloud.name();
-        if desk.trouble == text {
+        let cloud = state.cloud.name();
+        if state.trouble == text {
             debug!(%cloud, error = text, "routes cannot be seen");
         } else {
             warn!(%cloud, error = text, "routes cannot be seen; nothing is changed");
@@ -318,7 +318,7 @@ impl RouteController {
         if !self.is_seen.load(Ordering::Relaxed) {
             self.parts.readiness.not_ready(format!("{cloud}: {text}"));
         }
-        desk.trouble = text;
+        state.trouble = text;
         if error.kind() == CloudErrorKind::Invalid {
             return Pause {
                 length: SLOW_PERIOD,
@@ -326,22 +326,22 @@ impl RouteController {
                 is_deaf: true,
             };
         }
-        let mut pause = self.next(desk, true);
+        let mut pause = self.next(state, true);
         pause.length = pause.length.max(error.retry_hint().unwrap_or_default());
         pause
     }
 
     /// When the next round is: soon, if something failed or was not clear.
-    fn next(&self, desk: &mut Desk<'_>, is_unclear: bool) -> Pause {
+    fn next(&self, state: &mut CloudRoutes<'_>, is_unclear: bool) -> Pause {
         let now = Instant::now();
         let mut length = self.parts.random.jitter(SLOW_PERIOD, 0.1);
         let mut cause = "period";
-        desk.unclear = if is_unclear { desk.unclear + 1 } else { 0 };
+        state.unclear = if is_unclear { state.unclear + 1 } else { 0 };
         let again = is_unclear.then(|| {
-            let factor = 1_u32 << (desk.unclear - 1).min(10);
+            let factor = 1_u32 << (state.unclear - 1).min(10);
             (self.options.period * factor).min(LONGEST_RETRY)
         });
-        let due = desk.due.values().min();
+        let due = state.due.values().min();
         let due = due.map(|at| at.saturating_duration_since(now));
         for sooner in [again, due].into_iter().flatten() {
             if sooner < length {
@@ -356,18 +356,18 @@ impl RouteController {
     }
 
     /// Tells, when it is news, which routes stay although nobody seems to need them.
-    fn tell_held(&self, desk: &mut Desk<'_>, held: &[HeldBack]) {
-        let cloud = desk.cloud.name();
+    fn tell_held(&self, state: &mut CloudRoutes<'_>, held: &[HeldBack]) {
+        let cloud = state.cloud.name();
         self.parts.metrics.routes.held(cloud.as_str(), held.len());
         let named = held.iter().take(NAMED_LIMIT);
         let lines: Vec<String> = named
             .map(|it| format!("{} ({})", it.route, it.why))
             .collect();
         let text = lines.join(", ");
-        if text != desk.held && !held.is_empty() {
+        if text != state.held && !held.is_empty() {
             warn!(%cloud, routes = held.len(), "routes stay that nobody seems to need: {text}");
         }
-        desk.held = text;
+        state.held = text;
     }
 }
 

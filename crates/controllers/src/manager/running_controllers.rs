@@ -12,7 +12,7 @@ use super::ManagerError;
 use super::placement::placed;
 use super::registry::{CONTROLLERS, Parts, Started};
 use super::supervisor::Supervisor;
-use crate::clouds::accounts::{Keeper, KeeperParts};
+use crate::clouds::accounts::{AccountWatch, AccountWatchParts};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::clouds::unowned_report;
@@ -138,7 +138,7 @@ impl RunningControllers<'_> {
         let keep = |cloud: &Arc<dyn Cloud>| {
             let mut all = owners.all().iter();
             let recorder = self.recorder_of_its_own(cloud.provider(), "bowline");
-            let keeper = Keeper::new(KeeperParts {
+            let watch = AccountWatch::new(AccountWatchParts {
                 cloud: cloud.clone(),
                 batcher: all.find(|it| it.cloud().name() == cloud.name()).cloned(),
                 resolver: self.resolver.clone(),
@@ -149,7 +149,7 @@ impl RunningControllers<'_> {
                 random: manager.random.fork(),
                 lease: self.work.lease(),
             });
-            running.spawn(keeper.run(stop.clone()));
+            running.spawn(watch.run(stop.clone()));
             recorder
         };
         clouds

@@ -306,7 +306,7 @@ flags! {
         "Whose Services may adopt a load balancer that no Service of this cluster owns, by annotation bowline.dev/take-over: 'never', 'any', or a list of namespaces. For a single cloud; with --config, loadBalancers.adoption of each cloud goes before.";
     Switch "remove-orphaned-load-balancers" = "false", Services, live => controllers.remove_orphans:
         "Remove load balancers that carry this cluster's mark (the uid of namespace kube-system, or --cluster-uid) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.";
-    Switch "configure-cloud-routes" = "true", Routes, live => controllers.routes_asked_for:
+    Switch "configure-cloud-routes" = "true", Routes, live => controllers.configure_routes:
         "Make routes in the cloud from each node's pod range to the node, where the provider can.";
     Duration "route-reconciliation-period" = "10s", Routes, live => controllers.route_reconciliation_period:
         "The least time from one comparison of routes with nodes to the next. Routes are compared when a node changes, when something is to be tried again, and every five minutes.";

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 pub use self::state::{
     BalancerRemoval, Event, Next, NotDrafted, Observed, Phase, PlanState, ReconcileFailure,
-    Remembered, Retry, Sight, State, Stepped, Whose,
+    Remembered, RemovalKind, Retry, ServicePresence, State, Stepped,
 };
 use crate::{CloudName, Goal, Responsibility, Service, StepOutcome, Verb};
 
@@ -55,7 +55,7 @@ pub fn record(state: &mut State, event: Event) {
             if found { Phase::Idle } else { Phase::Disproven }
         }
         Event::Removing(removal) => {
-            if removal.whose == Whose::Present {
+            if removal.kind == RemovalKind::Present {
                 let (service, clouds) = (removal.service.clone(), removal.clouds.clone());
                 state.remembered = Some(Remembered { service, clouds });
             }
@@ -163,11 +163,11 @@ pub fn reconcile(state: &State, observed: &Observed<'_>) -> Next {
 
 fn at_start(state: &State, observed: &Observed<'_>) -> Next {
     let service = match observed.service {
-        Sight::Unreadable => return Next::End,
+        ServicePresence::Unreadable => return Next::End,
         _ if state.remembered.is_some() && observed.is_lost => return Next::LetGo,
-        Sight::Lost => return Next::End,
-        Sight::Gone => None,
-        Sight::There(service) => Some(service),
+        ServicePresence::Lost => return Next::End,
+        ServicePresence::Gone => None,
+        ServicePresence::There(service) => Some(service),
     };
     if let Some(removal) = to_leave(state, service, observed) {
         return Next::Remove(removal);
@@ -184,7 +184,7 @@ fn at_start(state: &State, observed: &Observed<'_>) -> Next {
             Next::Again
         }
         Responsibility::Ensure(cloud) => match &observed.former {
-            Some(former) if !state.moved => leave(Whose::Moved, vec![former.clone()]),
+            Some(former) if !state.moved => leave(RemovalKind::Moved, vec![former.clone()]),
             _ if !service.has_finalizer() && !observed.serves => Next::End,
             _ => Next::Hold(cloud.clone()),
         },
@@ -194,7 +194,7 @@ fn at_start(state: &State, observed: &Observed<'_>) -> Next {
             let is_ours = known.is_some() || service.is_load_balancer || service.was_served_by_us();
             let clouds = known.unwrap_or_else(|| named.clone());
             if is_ours || state.proven {
-                leave(Whose::Present, clouds)
+                leave(RemovalKind::Present, clouds)
             } else {
                 Next::Prove(clouds)
             }
@@ -222,7 +222,7 @@ fn to_leave(
             _ => true,
         });
     let clouds: Vec<CloudName> = clouds.cloned().collect();
-    (!clouds.is_empty()).then(|| BalancerRemoval::new(old.clone(), Whose::Old, clouds))
+    (!clouds.is_empty()).then(|| BalancerRemoval::new(old.clone(), RemovalKind::Old, clouds))
 }
 
 fn with_waiting(state: &State, plan: &PlanState, observed: &Observed<'_>) -> Next {
@@ -291,12 +291,12 @@ fn looked(state: &State, observed: &Observed<'_>) -> Next {
 }
 
 fn removed(state: &State, observed: &Observed<'_>) -> Next {
-    match state.removal.as_ref().map(|it| it.whose) {
-        Some(Whose::Old) => Next::Forget,
-        Some(Whose::Moved) => Next::Move,
+    match state.removal.as_ref().map(|it| it.kind) {
+        Some(RemovalKind::Old) => Next::Forget,
+        Some(RemovalKind::Moved) => Next::Move,
         // It is there as before, and what would be done was shown.
-        Some(Whose::Present) if !observed.is_observing => Next::Release,
-        Some(Whose::Present) | None => Next::End,
+        Some(RemovalKind::Present) if !observed.is_observing => Next::Release,
+        Some(RemovalKind::Present) | None => Next::End,
     }
 }
 

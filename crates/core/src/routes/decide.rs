@@ -14,7 +14,7 @@ use crate::{Node, NodeAddress, NodeOwner};
 
 /// All nodes of a cluster, sorted for the routes of one cloud.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbourhood {
+pub struct RouteNodes {
     /// Those of this cloud that can be read, by name.
     pub own: BTreeMap<String, Arc<Node>>,
     /// All others: of other clouds, nobody's yet, or not to be read and then as they were last known.
@@ -24,7 +24,7 @@ pub struct Neighbourhood {
     pub unknown: BTreeSet<String>,
 }
 
-impl Neighbourhood {
+impl RouteNodes {
     /// Of those that can be read, and those that cannot, each with what was last known of it.
     pub fn new<'a>(
         readable: impl IntoIterator<Item = &'a Arc<Node>>,
@@ -234,7 +234,7 @@ type Place = (String, String);
 /// Decides. `leftovers` is asked, with the number of routes to pods, how many may go for no other
 /// reason than that nobody needs them.
 pub fn decide(
-    nodes: &Neighbourhood,
+    nodes: &RouteNodes,
     ranges: &[IpNet],
     survey: &ObservedRoutes,
     leftovers: impl FnOnce(usize) -> usize,
@@ -306,7 +306,7 @@ pub fn decide(
 
 /// Who needs a route to where, with the range as it is written; and how each node begins.
 fn wanted(
-    nodes: &Neighbourhood,
+    nodes: &RouteNodes,
     survey: &ObservedRoutes,
     decision: &mut RouteDecision,
 ) -> BTreeMap<Place, Vec<(Arc<Node>, String)>> {
@@ -356,7 +356,7 @@ enum Judgement {
 }
 
 struct Judge<'a> {
-    nodes: &'a Neighbourhood,
+    nodes: &'a RouteNodes,
     survey: &'a ObservedRoutes,
     wanted: &'a BTreeMap<Place, Vec<(Arc<Node>, String)>>,
     /// Ranges of other nodes.

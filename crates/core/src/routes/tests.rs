@@ -21,8 +21,8 @@ fn node(name: &str, cidrs: &[&str]) -> Arc<Node> {
     })
 }
 
-fn own(nodes: &[Arc<Node>]) -> Neighbourhood {
-    Neighbourhood::new(nodes, &BTreeMap::new(), |_| NodeOwner::Own)
+fn own(nodes: &[Arc<Node>]) -> RouteNodes {
+    RouteNodes::new(nodes, &BTreeMap::new(), |_| NodeOwner::Own)
 }
 
 /// `10.0.0.0/8 a`, `… !` leads to nobody, `… ?` somewhere, `… a!` to a node and into the dark.
@@ -53,7 +53,7 @@ fn survey(routes: &[&str]) -> ObservedRoutes {
     }
 }
 
-fn decided(nodes: &Neighbourhood, survey: &ObservedRoutes) -> RouteDecision {
+fn decided(nodes: &RouteNodes, survey: &ObservedRoutes) -> RouteDecision {
     let ranges = cluster_ranges("10.120.0.0/16,fd00:120::/48").unwrap();
     decide(nodes, &ranges, survey, |_| usize::MAX)
 }
@@ -240,7 +240,7 @@ fn what_others_have_is_left_alone() {
         "a" => NodeOwner::Own,
         _ => NodeOwner::Foreign,
     };
-    let nodes = Neighbourhood::new(&nodes, &BTreeMap::new(), whose);
+    let nodes = RouteNodes::new(&nodes, &BTreeMap::new(), whose);
     let right = "10.120.0.0/24 a";
     for (routes, expected) in [
         // To the other node, or to wherever by its range.
@@ -278,7 +278,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     ];
     // As it was last known: its range is its own, and so is whatever leads to it.
     let unreadable = BTreeMap::from([("b".to_owned(), Some(node("b", &[])))]);
-    let nodes = Neighbourhood::new(std::slice::from_ref(&a), &unreadable, |_| NodeOwner::Own);
+    let nodes = RouteNodes::new(std::slice::from_ref(&a), &unreadable, |_| NodeOwner::Own);
     let decision = decided(&nodes, &survey(&routes));
     assert_eq!(
         told(&decision),
@@ -289,7 +289,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     );
     // Never read: whatever there is may be its own, but for what is known to be somebody else's.
     let unreadable = BTreeMap::from([("b".to_owned(), None)]);
-    let nodes = Neighbourhood::new(&[a], &unreadable, |_| NodeOwner::Own);
+    let nodes = RouteNodes::new(&[a], &unreadable, |_| NodeOwner::Own);
     let decision = decided(
         &nodes,
         &survey(&["10.120.0.0/24 !", routes[1], routes[2], routes[3]]),
@@ -307,7 +307,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
 
 #[test]
 fn no_nodes_at_all_prove_nothing() {
-    let decision = decided(&Neighbourhood::default(), &survey(&["10.120.0.0/24 a"]));
+    let decision = decided(&RouteNodes::default(), &survey(&["10.120.0.0/24 a"]));
     assert_eq!(told(&decision), NONE);
     assert_eq!(decision.held[0].why, RouteHold::NoNodes);
 }
@@ -465,7 +465,7 @@ proptest! {
         if unread {
             unreadable.insert("n9".to_owned(), None);
         }
-        let nodes = Neighbourhood::new(&nodes, &unreadable, |node| whose[&node.name]);
+        let nodes = RouteNodes::new(&nodes, &unreadable, |node| whose[&node.name]);
         let texts: BTreeSet<String> = routes
             .iter()
             .map(|(range, to, dark, outside)| {

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Desk, RouteController, lock};
+use super::{CloudRoutes, RouteController, lock};
 use tokio_util::sync::CancellationToken;
 
 /// Calls for routes at the same time, as many as in the originals.
@@ -38,57 +38,58 @@ impl RouteController {
     /// Carries out what is due, and writes down in the decision what did not come about.
     pub(super) async fn execute(
         &self,
-        desk: &mut Desk<'_>,
+        state: &mut CloudRoutes<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
         decision: &mut RouteDecision,
         stop: &CancellationToken,
     ) {
         let places: BTreeSet<_> = changes.iter().map(place).collect();
-        desk.due.retain(|place, _| places.contains(place));
+        state.due.retain(|place, _| places.contains(place));
         if self.parts.writer.is_observing() {
-            return tell_withheld(desk, &changes);
+            return tell_withheld(state, &changes);
         }
         let now = Instant::now();
         let is_due =
-            |change: &RouteChange| desk.due.get(&place(change)).is_none_or(|at| *at <= now);
+            |change: &RouteChange| state.due.get(&place(change)).is_none_or(|at| *at <= now);
         let (due, waiting): (Vec<RouteChange>, Vec<RouteChange>) =
             changes.into_iter().partition(is_due);
         for creation in waiting.iter().flat_map(|it| &it.creations) {
             lack(decision, creation);
         }
-        let done = if desk.routes.writes_tables() {
-            self.write_tables(desk, question, due, stop).await
+        let done = if state.routes.writes_tables() {
+            self.write_tables(state, question, due, stop).await
         } else {
-            self.write_apart(desk, question, due, stop).await
+            self.write_apart(state, question, due, stop).await
         };
         for done in done {
-            self.take_note(desk, done, decision);
+            self.take_note(state, done, decision);
         }
     }
 
     /// Each destination by itself.
     async fn write_apart(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
     ) -> Vec<Done> {
-        let mut done: Vec<(usize, Done)> = stream::iter(changes.into_iter().enumerate())
-            .map(
-                |(at, change)| async move { (at, self.change(desk, question, change, stop).await) },
-            )
-            .buffer_unordered(CALLS_AT_ONCE)
-            .collect()
-            .await;
+        let mut done: Vec<(usize, Done)> =
+            stream::iter(changes.into_iter().enumerate())
+                .map(|(at, change)| async move {
+                    (at, self.change(state, question, change, stop).await)
+                })
+                .buffer_unordered(CALLS_AT_ONCE)
+                .collect()
+                .await;
         done.sort_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, done)| done).collect()
     }
 
     async fn change(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         change: RouteChange,
         stop: &CancellationToken,
@@ -97,14 +98,14 @@ impl RouteController {
         let mut is_clear = true;
         for removal in &change.removals {
             let step = RouteStep::Delete(removal.route.clone());
-            let outcome = self.step(desk, question, step, stop).await;
+            let outcome = self.step(state, question, step, stop).await;
             is_clear &= matches!(outcome, Outcome::Made);
             outcomes.push(outcome);
         }
         for creation in &change.creations {
             // Beside a wrong route the right one is of no use, or cannot be made at all.
             let outcome = if is_clear {
-                self.step(desk, question, creation.step(), stop).await
+                self.step(state, question, creation.step(), stop).await
             } else {
                 Outcome::Skipped
             };
@@ -115,20 +116,20 @@ impl RouteController {
 
     async fn step(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         step: RouteStep,
         stop: &CancellationToken,
     ) -> Outcome {
         let steps = std::slice::from_ref(&step);
-        let mut outcomes = self.write(desk, question, steps, stop).await;
+        let mut outcomes = self.write(state, question, steps, stop).await;
         outcomes.pop().unwrap_or(Outcome::Skipped)
     }
 
     /// All destinations of one table together.
     async fn write_tables(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
@@ -139,7 +140,7 @@ impl RouteController {
             table.push(change);
         }
         let tables: Vec<Vec<Done>> = stream::iter(tables.into_values())
-            .map(|changes| self.write_table(desk, question, changes, stop))
+            .map(|changes| self.write_table(state, question, changes, stop))
             .buffered(CALLS_AT_ONCE)
             .collect()
             .await;
@@ -148,7 +149,7 @@ impl RouteController {
 
     async fn write_table(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
@@ -158,7 +159,7 @@ impl RouteController {
         let creations = changes.iter().flat_map(|it| &it.creations);
         let creations = creations.map(Creation::step);
         let steps: Vec<RouteStep> = removals.chain(creations).collect();
-        let mut outcomes = self.write(desk, question, &steps, stop).await;
+        let mut outcomes = self.write(state, question, &steps, stop).await;
         let first: usize = changes.iter().map(|it| it.removals.len()).sum();
         let mut created = outcomes.split_off(first).into_iter();
         let mut removed = outcomes.into_iter();
@@ -176,7 +177,7 @@ impl RouteController {
     /// each step.
     async fn write(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         steps: &[RouteStep],
         stop: &CancellationToken,
@@ -193,7 +194,7 @@ impl RouteController {
                 tokio::time::sleep(pause).await;
             }
             let asked: Vec<RouteStep> = open.iter().map(|&at| steps[at].clone()).collect();
-            let answers = self.ask(desk, question, &asked).await;
+            let answers = self.ask(state, question, &asked).await;
             let mut again = Vec::new();
             for (at, answer) in open.into_iter().zip(answers) {
                 outcomes[at] = match answer {
@@ -213,25 +214,25 @@ impl RouteController {
 
     async fn ask(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         question: &Question,
         steps: &[RouteStep],
     ) -> Vec<Result<(), CloudError>> {
-        let call = desk.routes.write(question, steps);
+        let call = state.routes.write(question, steps);
         let mut answers = match self.parts.caller.write("writing routes", call).await {
             Ok(answers) => answers,
             Err(error) => return steps.iter().map(|_| Err(error.copy())).collect(),
         };
         // A provider that answers too little has not answered about the rest.
         while answers.len() < steps.len() {
-            let text = format!("{} gave no answer about this route", desk.cloud.name());
+            let text = format!("{} gave no answer about this route", state.cloud.name());
             answers.push(Err(CloudError::new(CloudErrorKind::Unknown, text)));
         }
         answers
     }
 
     /// Counts, tells, and puts off what failed.
-    fn take_note(&self, desk: &mut Desk<'_>, done: Done, decision: &mut RouteDecision) {
+    fn take_note(&self, state: &mut CloudRoutes<'_>, done: Done, decision: &mut RouteDecision) {
         let Done { change, outcomes } = done;
         let mut outcomes = outcomes.into_iter();
         let place = place(&change);
@@ -239,9 +240,9 @@ impl RouteController {
         let mut is_whole = true;
         for removal in &change.removals {
             match outcomes.next() {
-                Some(Outcome::Made) => self.removed(desk, removal),
+                Some(Outcome::Made) => self.removed(state, removal),
                 Some(Outcome::Failed(error, _)) => {
-                    self.not_made(desk, "delete", &removal.route, &error);
+                    self.not_made(state, "delete", &removal.route, &error);
                     failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
                 }
                 Some(Outcome::Skipped) | None => is_whole = false,
@@ -250,12 +251,12 @@ impl RouteController {
         for creation in &change.creations {
             match outcomes.next() {
                 Some(Outcome::Made) => {
-                    self.count(desk, "create", "done");
-                    info!(cloud = %desk.cloud.name(), "route {} created", creation.route);
+                    self.count(state, "create", "done");
+                    info!(cloud = %state.cloud.name(), "route {} created", creation.route);
                 }
                 Some(Outcome::Failed(error, took)) => {
                     lack(decision, creation);
-                    self.not_made(desk, "create", &creation.route, &error);
+                    self.not_made(state, "create", &creation.route, &error);
                     self.tell_failed(creation, &error, took);
                     failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
                 }
@@ -267,38 +268,38 @@ impl RouteController {
         }
         if let Some(hint) = failed {
             let now = Instant::now();
-            let pause = desk.backoff.next(&place, now).max(hint);
-            desk.due.insert(place, now + pause);
+            let pause = state.backoff.next(&place, now).max(hint);
+            state.due.insert(place, now + pause);
         } else if is_whole {
-            desk.backoff.forget(&place);
-            desk.due.remove(&place);
+            state.backoff.forget(&place);
+            state.due.remove(&place);
         }
     }
 
-    fn removed(&self, desk: &mut Desk<'_>, removal: &Removal) {
+    fn removed(&self, state: &mut CloudRoutes<'_>, removal: &Removal) {
         if removal.is_leftover {
-            lock(&desk.allowance).spend(Instant::now().into_std());
+            lock(&state.allowance).spend(Instant::now().into_std());
         }
-        self.count(desk, "delete", "done");
-        let (cloud, why) = (desk.cloud.name(), removal.why.words());
+        self.count(state, "delete", "done");
+        let (cloud, why) = (state.cloud.name(), removal.why.words());
         info!(%cloud, why, "route {} deleted", removal.route);
     }
 
     fn not_made(
         &self,
-        desk: &Desk<'_>,
+        state: &CloudRoutes<'_>,
         verb: &'static str,
         route: &bowline_core::routes::PodRoute,
         error: &CloudError,
     ) {
-        self.count(desk, verb, "failed");
-        let (cloud, error) = (desk.cloud.name(), error.chain());
+        self.count(state, verb, "failed");
+        let (cloud, error) = (state.cloud.name(), error.chain());
         warn!(%cloud, error, "could not {verb} route {route}; trying again");
     }
 
-    fn count(&self, desk: &Desk<'_>, verb: &'static str, result: &'static str) {
+    fn count(&self, state: &CloudRoutes<'_>, verb: &'static str, result: &'static str) {
         let metrics = &self.parts.metrics.routes;
-        metrics.change(desk.cloud.name().as_str(), verb, result);
+        metrics.change(state.cloud.name().as_str(), verb, result);
     }
 }
 
@@ -313,15 +314,15 @@ fn lack(decision: &mut RouteDecision, creation: &Creation) {
 }
 
 /// Tells what an observer would do, once.
-fn tell_withheld(desk: &mut Desk<'_>, changes: &[RouteChange]) {
+fn tell_withheld(state: &mut CloudRoutes<'_>, changes: &[RouteChange]) {
     for change in changes {
         let removals = change.removals.iter();
         let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let steps = removals.chain(change.creations.iter().map(Creation::step));
         let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
         let text = steps.join(", ");
-        if desk.withheld.is_news(place(change), &text) {
-            info!(cloud = %desk.cloud.name(), "observing: not made: {text}");
+        if state.withheld.is_news(place(change), &text) {
+            info!(cloud = %state.cloud.name(), "observing: not made: {text}");
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::routes::{Advice, Creation, Neighbourhood, RouteDecision};
+use bowline_core::routes::{Advice, Creation, RouteDecision, RouteNodes};
 use bowline_core::{CloudError, NetworkCondition, Node, error_chain, format_duration};
 use futures::{StreamExt as _, stream};
 use tracing::{debug, info, warn};
 
-use super::{Desk, RouteController};
+use super::{CloudRoutes, RouteController};
 use crate::kube::events::{EventType, node_reference, pod_reference};
 use crate::kube::nodes::latest;
 use crate::kube::write::WriteError;
@@ -21,8 +21,8 @@ impl RouteController {
     /// written.
     pub(super) async fn publish(
         &self,
-        desk: &mut Desk<'_>,
-        nodes: &Neighbourhood,
+        state: &mut CloudRoutes<'_>,
+        nodes: &RouteNodes,
         decision: &RouteDecision,
     ) -> bool {
         let mut writes = Vec::new();
@@ -31,7 +31,7 @@ impl RouteController {
                 continue;
             };
             for remark in &standing.remarks {
-                self.remark(desk, node, remark);
+                self.remark(state, node, remark);
             }
             if let Some(unavailable) = standing.unavailable() {
                 writes.push((node.clone(), unavailable));
@@ -88,12 +88,12 @@ impl RouteController {
     }
 
     /// Tells what people should know before they rely on routes of that cloud.
-    pub(super) fn advise(&self, desk: &Desk<'_>) {
-        let Some(Advice { pod, remark }) = desk.routes.advice() else {
+    pub(super) fn advise(&self, state: &CloudRoutes<'_>) {
+        let Some(Advice { pod, remark }) = state.routes.advice() else {
             return;
         };
         let (reason, message) = (remark.reason, remark.message);
-        info!(cloud = %desk.cloud.name(), reason, "{message}");
+        info!(cloud = %state.cloud.name(), reason, "{message}");
         if let Some((namespace, name)) = pod {
             let reference = pod_reference(&namespace, &name);
             let recorder = &self.parts.recorder;
@@ -102,9 +102,14 @@ impl RouteController {
     }
 
     /// Tells something about a node, unless that was the last word about it.
-    fn remark(&self, desk: &mut Desk<'_>, node: &Node, remark: &bowline_core::routes::RouteNote) {
+    fn remark(
+        &self,
+        state: &mut CloudRoutes<'_>,
+        node: &Node,
+        remark: &bowline_core::routes::RouteNote,
+    ) {
         let key = (node.uid.clone(), remark.reason);
-        if !desk.reported.is_news(key, &remark.message) {
+        if !state.reported.is_news(key, &remark.message) {
             return;
         }
         let reference = node_reference(&node.name, &node.uid, None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::reconcile::{BalancerRemoval, Event, Phase, Remembered, Whose};
+use bowline_core::reconcile::{BalancerRemoval, Event, Phase, Remembered, RemovalKind};
 use bowline_core::{
     BalancerRequest, CloudError, CloudName, Executor, Goal, PlanProgress, Problem, Service, Step,
     StepId, StepOutcome, StepState, format_duration,
@@ -139,7 +139,7 @@ impl Reconcile<'_> {
     pub(super) async fn begin_removal(&mut self, removal: BalancerRemoval) -> Event {
         let controller = self.controller;
         (self.looks, self.withdrawn) = (None, std::collections::BTreeSet::new());
-        if removal.whose == Whose::Present {
+        if removal.kind == RemovalKind::Present {
             let service = &removal.service;
             controller.memory.remember(service, &removal.clouds);
             if !service.is_load_balancer && !service.was_served_by_us() {

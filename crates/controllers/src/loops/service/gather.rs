@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::reconcile::{Event, NotDrafted, Observed, Phase, PlanState, Sight};
+use bowline_core::reconcile::{Event, NotDrafted, Observed, Phase, PlanState, ServicePresence};
 use bowline_core::{
     BalancerRequest, CloudName, DraftError, Fingerprint, Goal, PlanProgress, PreparedPlan,
     Responsibility, Service,
@@ -36,10 +36,10 @@ impl Reconcile<'_> {
         let controller = self.controller;
         let (clouds, memory) = (&controller.clouds, &controller.memory);
         let (service, there) = match found {
-            Found::Object(service) => (Sight::There(service), Some(service)),
-            Found::Nothing => (Sight::Gone, None),
-            Found::Lost => (Sight::Lost, None),
-            Found::Unreadable => (Sight::Unreadable, None),
+            Found::Object(service) => (ServicePresence::There(service), Some(service)),
+            Found::Nothing => (ServicePresence::Gone, None),
+            Found::Lost => (ServicePresence::Lost, None),
+            Found::Unreadable => (ServicePresence::Unreadable, None),
         };
         let responsibility = there.map_or(Responsibility::Nothing, |it| self.responsibility(it));
         let serves = match (there, &responsibility) {

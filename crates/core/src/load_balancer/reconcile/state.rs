@@ -113,7 +113,7 @@ impl PlanState {
 
 /// Whose load balancer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum RemovalKind {
     /// That of a Service that is gone, another one by now, or in the hands of others: what is there now is
     /// not written.
     Old,
@@ -129,7 +129,7 @@ pub struct BalancerRemoval {
     /// Of which Service.
     pub service: Arc<Service>,
     /// In which relation it is to the present one.
-    pub whose: Whose,
+    pub kind: RemovalKind,
     /// The clouds that must have nothing of it.
     pub clouds: Vec<CloudName>,
     /// Error of the first cloud that could not be read.
@@ -225,7 +225,7 @@ pub struct ReconcileFailure {
 
 /// How a Service shows itself.
 #[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
+pub enum ServicePresence<'a> {
     /// Something is there that cannot be read.
     Unreadable,
     /// The API server lacks it since it was restored to an earlier state: nobody deleted it.
@@ -236,7 +236,7 @@ pub enum Sight<'a> {
     There(&'a Arc<Service>),
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ServicePresence<'a> {
     pub(super) fn of(&self, uid: &str) -> Option<&'a Service> {
         match self {
             Self::There(service) if service.uid == uid => Some(service),
@@ -250,7 +250,7 @@ impl<'a> Sight<'a> {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Observed<'a> {
     /// The Service of that name.
-    pub service: Sight<'a>,
+    pub service: ServicePresence<'a>,
     /// Who serves it.
     pub responsibility: Responsibility,
     /// The cloud that it has to leave, because a person has named another one.
@@ -380,10 +380,10 @@ pub enum Event {
 
 impl BalancerRemoval {
     /// One that has not begun.
-    pub fn new(service: Arc<Service>, whose: Whose, clouds: Vec<CloudName>) -> Self {
+    pub fn new(service: Arc<Service>, kind: RemovalKind, clouds: Vec<CloudName>) -> Self {
         Self {
             service,
-            whose,
+            kind,
             clouds,
             open: None,
             unproven: None,

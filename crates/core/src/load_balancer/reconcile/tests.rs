@@ -41,7 +41,7 @@ fn other() -> Arc<Service> {
 
 fn observed(service: &Arc<Service>, responsibility: Responsibility) -> Observed<'_> {
     Observed {
-        service: Sight::There(service),
+        service: ServicePresence::There(service),
         responsibility,
         former: None,
         is_lost: false,
@@ -122,10 +122,10 @@ fn held_in(name: &str) -> Event {
     Event::Held(Remembered { service, clouds })
 }
 
-fn removing(whose: Whose) -> Event {
+fn removing(kind: RemovalKind) -> Event {
     Event::Removing(BalancerRemoval::new(
         held(),
-        whose,
+        kind,
         vec![cloud("a"), cloud("b")],
     ))
 }
@@ -169,9 +169,9 @@ fn later(seconds: u64) -> DraftError {
     DraftError::Later { what, after }
 }
 
-fn removes(whose: Whose, clouds: &[&str]) -> impl Fn(&Next) -> bool {
+fn removes(kind: RemovalKind, clouds: &[&str]) -> impl Fn(&Next) -> bool {
     let wanted: Vec<CloudName> = clouds.iter().map(|name| cloud(name)).collect();
-    move |next| matches!(next, Next::Remove(it) if it.whose == whose && it.clouds == wanted)
+    move |next| matches!(next, Next::Remove(it) if it.kind == kind && it.clouds == wanted)
 }
 
 #[test]
@@ -179,12 +179,12 @@ fn row_01_any_unreadable_ends_and_the_load_balancer_stays() {
     let service = held();
     for state in [State::default(), remembering(&["a"])] {
         let mut seen = observed(&service, Responsibility::Nothing);
-        seen.service = Sight::Unreadable;
+        seen.service = ServicePresence::Unreadable;
         assert_eq!(reconcile(&state, &seen), Next::End);
     }
     // Nobody deleted what a restored API server lacks: it is forgotten, and nothing is removed.
     let mut seen = observed(&service, Responsibility::Nothing);
-    (seen.service, seen.is_lost) = (Sight::Lost, true);
+    (seen.service, seen.is_lost) = (ServicePresence::Lost, true);
     assert_eq!(reconcile(&remembering(&["a"]), &seen), Next::LetGo);
     assert_eq!(
         after(remembering(&["a"]), vec![Event::Forgotten], &seen),
@@ -199,7 +199,7 @@ fn row_02_any_doubtful_waits_for_a_consistent_read() {
     let doubtful = || not_drafted(&DraftError::NeedsServices);
     let next = after(State::default(), vec![held_in("a"), doubtful()], &seen);
     assert_eq!(next, Next::Later(SERVICES_PAUSE));
-    let events = vec![removing(Whose::Old), doubtful(), Event::AllLooked];
+    let events = vec![removing(RemovalKind::Old), doubtful(), Event::AllLooked];
     assert_eq!(
         after(State::default(), events, &seen),
         Next::Later(SERVICES_PAUSE)
@@ -210,7 +210,7 @@ fn row_02_any_doubtful_waits_for_a_consistent_read() {
 fn row_03_remembered_clouds_to_leave_are_removed_first() {
     let (same, another) = (held(), other());
     let mut gone = observed(&same, Responsibility::Nothing);
-    gone.service = Sight::Gone;
+    gone.service = ServicePresence::Gone;
     for (seen, clouds) in [
         (gone, &["a", "b"][..]),
         (observed(&another, ensure("a")), &["a", "b"]),
@@ -218,9 +218,15 @@ fn row_03_remembered_clouds_to_leave_are_removed_first() {
         (observed(&same, ensure("a")), &["b"]),
     ] {
         let next = reconcile(&remembering(&["a", "b"]), &seen);
-        assert!(removes(Whose::Old, clouds)(&next), "{next:?}");
+        assert!(removes(RemovalKind::Old, clouds)(&next), "{next:?}");
     }
-    let left = || vec![removing(Whose::Old), Event::AllLooked, Event::Forgotten];
+    let left = || {
+        vec![
+            removing(RemovalKind::Old),
+            Event::AllLooked,
+            Event::Forgotten,
+        ]
+    };
     let next = |name| {
         after(
             remembering(&["a", "b"]),
@@ -237,8 +243,8 @@ fn row_03_remembered_clouds_to_leave_are_removed_first() {
     let mut moved = observed(&same, ensure("b"));
     moved.former = Some(cloud("a"));
     let next = reconcile(&State::default(), &moved);
-    assert!(removes(Whose::Moved, &["a"])(&next), "{next:?}");
-    let events = || vec![removing(Whose::Moved), Event::AllLooked];
+    assert!(removes(RemovalKind::Moved, &["a"])(&next), "{next:?}");
+    let events = || vec![removing(RemovalKind::Moved), Event::AllLooked];
     assert_eq!(after(State::default(), events(), &moved), Next::Move);
     let events = [events(), vec![Event::Moved]].concat();
     assert_eq!(
@@ -251,7 +257,7 @@ fn row_03_remembered_clouds_to_leave_are_removed_first() {
 fn row_04_idle_gone_ends() {
     let service = held();
     let mut seen = observed(&service, Responsibility::Nothing);
-    seen.service = Sight::Gone;
+    seen.service = ServicePresence::Gone;
     assert_eq!(reconcile(&State::default(), &seen), Next::End);
 }
 
@@ -270,9 +276,12 @@ fn row_06_idle_clean_up_removes_from_remembered_clouds_else_named_ones() {
         Responsibility::CleanUp(vec![cloud("a"), cloud("b")]),
     );
     let next = reconcile(&State::default(), &seen);
-    assert!(removes(Whose::Present, &["a", "b"])(&next), "{next:?}");
+    assert!(
+        removes(RemovalKind::Present, &["a", "b"])(&next),
+        "{next:?}"
+    );
     let next = reconcile(&remembering(&["b"]), &seen);
-    assert!(removes(Whose::Present, &["b"])(&next), "{next:?}");
+    assert!(removes(RemovalKind::Present, &["b"])(&next), "{next:?}");
     // Whose the finalizer is that a Service of another type has is only known if a cloud tells.
     let changed = Arc::new(Service {
         is_load_balancer: false,
@@ -282,9 +291,9 @@ fn row_06_idle_clean_up_removes_from_remembered_clouds_else_named_ones() {
     let next = |events| after(State::default(), events, &seen);
     assert_eq!(next(vec![]), Next::Prove(vec![cloud("a")]));
     assert_eq!(next(vec![Event::Proven(false)]), Next::Report);
-    assert!(removes(Whose::Present, &["a"])(&next(vec![Event::Proven(
-        true
-    )])));
+    assert!(removes(RemovalKind::Present, &["a"])(&next(vec![
+        Event::Proven(true)
+    ])));
 }
 
 #[test]
@@ -544,7 +553,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
     let service = held();
     let seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
     let next = |events: Vec<Event>| {
-        let events = [vec![removing(Whose::Present)], events].concat();
+        let events = [vec![removing(RemovalKind::Present)], events].concat();
         after(State::default(), events, &seen)
     };
     let wrong = || not_drafted(&cloud_error());
@@ -581,7 +590,7 @@ fn row_24_removed_by_an_observer_ends() {
     let service = held();
     let mut seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
     seen.is_observing = true;
-    let events = vec![removing(Whose::Present), Event::AllLooked];
+    let events = vec![removing(RemovalKind::Present), Event::AllLooked];
     assert_eq!(after(State::default(), events, &seen), Next::End);
 }
 
@@ -589,7 +598,7 @@ fn row_24_removed_by_an_observer_ends() {
 fn row_25_removed_from_a_service_that_lives_releases_it() {
     let service = held();
     let seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
-    let events = vec![removing(Whose::Present), Event::AllLooked];
+    let events = vec![removing(RemovalKind::Present), Event::AllLooked];
     assert_eq!(after(State::default(), events, &seen), Next::Release);
 }
 
@@ -597,7 +606,7 @@ fn row_25_removed_from_a_service_that_lives_releases_it() {
 fn row_26_removed_from_an_old_service_is_forgotten() {
     let another = other();
     let seen = observed(&another, ensure("a"));
-    let events = vec![removing(Whose::Old), Event::AllLooked];
+    let events = vec![removing(RemovalKind::Old), Event::AllLooked];
     assert_eq!(after(remembering(&["a"]), events, &seen), Next::Forget);
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bowline_core::Node;
 use bowline_core::routes::{
-    Neighbourhood, ObservedRoutes, Question, RoutePlacement, RouteStep, Target, cluster_ranges,
-    decide,
+    ObservedRoutes, Question, RouteNodes, RoutePlacement, RouteStep, Target, cluster_ranges, decide,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -262,7 +261,7 @@ async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>
     );
     let question = question(nodes);
     let survey = routes.survey(&question).await.unwrap();
-    let hood = Neighbourhood::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
+    let hood = RouteNodes::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
     let decision = decide(&hood, &question.ranges, &survey, |_| 9);
     let removals = decision.changes.iter().flat_map(|it| &it.removals);
     let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));

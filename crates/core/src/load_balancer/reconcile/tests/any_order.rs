@@ -55,11 +55,11 @@ proptest! {
             let mut seen = observed(&same, responsibility);
             seen.is_observing = world.observing;
             seen.service = match world.sight {
-                0 => Sight::Unreadable,
-                1 => Sight::Lost,
-                2 => Sight::Gone,
-                3 => Sight::There(&another),
-                _ => Sight::There(&same),
+                0 => ServicePresence::Unreadable,
+                1 => ServicePresence::Lost,
+                2 => ServicePresence::Gone,
+                3 => ServicePresence::There(&another),
+                _ => ServicePresence::There(&same),
             };
             let targets = if fickle.next() == Some(true) { "n1" } else { "n2" };
             seen.targets = Some(Fingerprint::of([&node(targets)], []));
@@ -67,14 +67,14 @@ proptest! {
             let answer = answers.next().unwrap_or_default();
             let event = match next {
                 Next::Hold(name) => {
-                    prop_assert!(whose != Some(Whose::Old) || state.remembered.is_none());
+                    prop_assert!(whose != Some(RemovalKind::Old) || state.remembered.is_none());
                     let service = if world.sight == 3 { another.clone() } else { same.clone() };
                     Event::Held(Remembered { service, clouds: vec![name] })
                 }
                 Next::Prove(_) => Event::Proven(answer > 3),
                 Next::Remove(removal) => {
-                    (looks, clean, whose) = (removal.clouds.len(), 0, Some(removal.whose));
-                    prop_assert!(matches!(seen.service, Sight::Gone | Sight::There(_)));
+                    (looks, clean, whose) = (removal.clouds.len(), 0, Some(removal.kind));
+                    prop_assert!(matches!(seen.service, ServicePresence::Gone | ServicePresence::There(_)));
                     Event::Removing(removal)
                 }
                 Next::Draft if state.removal.is_some() && looks == 0 => Event::AllLooked,
@@ -120,7 +120,7 @@ proptest! {
                     let removal = state.removal.as_ref().unwrap();
                     // A plan that waited stands for the look at its cloud.
                     prop_assert!(clean >= removal.clouds.len());
-                    prop_assert_eq!(next == Next::Release, removal.whose == Whose::Present);
+                    prop_assert_eq!(next == Next::Release, removal.kind == RemovalKind::Present);
                     if next == Next::Release { break; }
                     Event::Forgotten
                 }

@@ -21,8 +21,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often an account that is not proven is looked at: one flight.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
-/// What a keeper works with.
-pub(crate) struct KeeperParts {
+/// What a watch works with.
+pub(crate) struct AccountWatchParts {
     pub(crate) cloud: Arc<dyn Cloud>,
     /// How its machines are asked for; none if it knows none.
     pub(crate) batcher: Option<InstanceBatcher>,
@@ -37,16 +37,16 @@ pub(crate) struct KeeperParts {
 }
 
 /// Keeps one cloud's account.
-pub(crate) struct Keeper {
-    parts: KeeperParts,
+pub(crate) struct AccountWatch {
+    parts: AccountWatchParts,
     /// When it was last looked at, with which credentials.
     looked: Option<(AccountKey, Instant)>,
     /// What was told last, and about which credentials.
     told: Option<(AccountKey, AccountState)>,
 }
 
-impl Keeper {
-    pub(crate) fn new(parts: KeeperParts) -> Self {
+impl AccountWatch {
+    pub(crate) fn new(parts: AccountWatchParts) -> Self {
         Self {
             parts,
             looked: None,
@@ -114,7 +114,7 @@ impl Keeper {
     }
 
     fn with_ids(&self) -> Vec<Arc<Node>> {
-        let KeeperParts {
+        let AccountWatchParts {
             cloud,
             resolver,
             nodes,
@@ -124,7 +124,7 @@ impl Keeper {
     }
 
     async fn look(&self, key: AccountKey, nodes: &[Arc<Node>]) {
-        let KeeperParts {
+        let AccountWatchParts {
             cloud,
             batcher,
             accounts,
@@ -140,7 +140,7 @@ impl Keeper {
             let (state, by) = (proof.state(), proof.proven_by());
             (state, by, proof.is_wanted(), contradiction)
         });
-        let KeeperParts {
+        let AccountWatchParts {
             cloud,
             accounts,
             cloud_health,
