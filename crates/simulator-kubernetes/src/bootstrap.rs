@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::auth::Auth;
 use roles::{bindings, roles};
 
-pub use roles::NODE_RULES;
+pub use roles::node_rules;
 
 /// Namespaces of every cluster.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

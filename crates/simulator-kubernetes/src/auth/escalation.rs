@@ -1,13 +1,14 @@
 //! Nobody hands out rights that they do not have: who writes a role must hold its rights, or be
 //! allowed to `escalate` it; who writes a binding must hold the role's rights, or be allowed to `bind` it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::rules::{Attributes, allows};
 use super::{Auth, MASTERS, Objects, User, kind, rbac, text, texts};
 use crate::kinds::Kind;
+use crate::object::list;
 use crate::status::Refusal;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -26,7 +27,17 @@ pub(super) fn check(
     }
     let namespace = text(object, "/metadata/namespace");
     let name = text(object, "/metadata/name");
-    let same = |field: &str| old.is_some_and(|old| old[field] == object[field]);
+    if old.is_some_and(|old| only_lets_go(object, old)) {
+        return Ok(());
+    }
+    let refused = |why: &str| {
+        let mut refusal = Attributes::resource("", GROUP, of.plural)
+            .named(name)
+            .refuse(why);
+        // The store refuses, not the authorizer.
+        refusal.denied = false;
+        refusal
+    };
     let may = |verb: &str, resource: &str, name: &str| {
         let asked = Attributes::resource(verb, GROUP, resource)
             .within(namespace)
@@ -34,56 +45,71 @@ pub(super) fn check(
         auth.decide(user, &asked, objects).allowed
     };
     let granted = if matches!(of.kind, "Role" | "ClusterRole") {
-        if (same("rules") && same("aggregationRule")) || may("escalate", of.plural, name) {
+        if may("escalate", of.plural, name) {
             return Ok(());
         }
-        rules_of(object)
+        object.clone()
     } else {
         let role = text(object, "/roleRef/name");
         let role_kind = kind(text(object, "/roleRef/kind"));
-        if (same("subjects") && same("roleRef")) || may("bind", role_kind.plural, role) {
+        if may("bind", role_kind.plural, role) {
             return Ok(());
         }
         let place = if role_kind.namespaced { namespace } else { "" };
         let found = objects.get(role_kind, place, role);
-        rules_of(&found.ok_or_else(|| Refusal::not_found(role_kind, role))?)
+        found.ok_or_else(|| Refusal::not_found(of, role))?
     };
     let held = rbac::rules(user, namespace, objects);
-    let missing = missing(&granted, &held);
-    if missing.is_empty() {
-        return Ok(());
+    let lacking = missing(list(&granted, "/rules"), &held);
+    if !lacking.is_empty() {
+        return Err(refused(&format!(
+            "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+            user.name,
+            quoted(user.groups.iter().map(String::as_str)),
+            lacking.join("\n")
+        )));
     }
-    let why = format!(
-        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
-        quoted(user.groups.iter().map(String::as_str)),
-        missing.join("\n")
-    );
-    Err(Attributes::resource("", GROUP, of.plural)
-        .named(name)
-        .refuse(&why))
+    // Nobody knows which rules an aggregated role will get.
+    let all = [
+        json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+        json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+    ];
+    if !granted["aggregationRule"].is_null() && !missing(&all, &held).is_empty() {
+        return Err(refused(
+            "must have cluster-admin privileges to use the aggregationRule",
+        ));
+    }
+    Ok(())
 }
 
-/// The rules of a role. Nobody knows which rules an aggregated role will get: all.
-fn rules_of(role: &Value) -> Vec<Value> {
-    let mut rules = role["rules"].as_array().cloned().unwrap_or_default();
-    if !role["aggregationRule"].is_null() {
-        rules.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
-        rules.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
-    }
-    rules
+/// Whether a write changes nothing but what holds an object back from its deletion.
+fn only_lets_go(object: &Value, old: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut rest = object.clone();
+        let held = [
+            "finalizers",
+            "ownerReferences",
+            "managedFields",
+            "resourceVersion",
+        ];
+        for field in held {
+            rest["metadata"][field] = Value::Null;
+        }
+        rest
+    };
+    rest(object) == rest(old)
 }
 
 /// What is granted but not held, as text. Verbs on the same object are told together.
 fn missing(granted: &[Value], held: &[Value]) -> Vec<String> {
-    let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for rule in granted {
         for (object, asked) in single(rule) {
             for verb in texts(rule, "verbs") {
                 let mut asked = asked.clone();
                 verb.clone_into(&mut asked.verb);
                 if !held.iter().any(|one| allows(one, &asked)) {
-                    found.entry(object.clone()).or_default().insert(verb);
+                    found.entry(object.clone()).or_default().push(verb);
                 }
             }
         }

@@ -1,12 +1,10 @@
 //! What a kubelet may do: its own Node, its own Lease, and what its pods need.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-use bowline_simulator::rbac::Rule;
 use serde_json::Value;
 
-use super::super::bootstrap::NODE_RULES;
+use super::super::bootstrap::node_rules;
 use super::super::kinds::Kind;
 use super::super::object::list;
 use super::super::status::Refusal;
@@ -17,10 +15,6 @@ const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
 /// Where the heartbeats of nodes are.
 const LEASES: &str = "kube-node-lease";
-
-/// The rules in the form in which rules are asked; every kubelet's every call passes here.
-static RULES: LazyLock<Vec<Value>> =
-    LazyLock::new(|| NODE_RULES.iter().map(Rule::to_value).collect());
 
 /// The node a user speaks for.
 fn node_of(user: &User) -> Option<&str> {
@@ -41,7 +35,7 @@ pub(super) fn decide(user: &User, wanted: &Attributes, objects: &dyn Objects) ->
     if let Err(reason) = own_only(node, wanted, objects) {
         return no(reason);
     }
-    let allowed = RULES.iter().any(|rule| allows(rule, wanted));
+    let allowed = node_rules().iter().any(|rule| allows(rule, wanted));
     Decision {
         allowed,
         reason: String::new(),

@@ -384,17 +384,18 @@ fn validate_slice(slice: &Value) -> Vec<Problem> {
             problems.push(Problem::required(&field, detail));
         }
         for (at, address) in addresses.iter().enumerate() {
-            let field = format!("{field}[{at}]");
+            let one = format!("{field}[{at}]");
             let parsed = address.parse::<std::net::IpAddr>();
-            let detail = match (address_type, parsed) {
+            // The server names the element only of what is no address at all.
+            let (field, detail) = match (address_type, parsed) {
                 ("IPv4", Ok(ip)) if ip.is_ipv4() => continue,
                 ("IPv6", Ok(ip)) if ip.is_ipv6() => continue,
-                ("IPv4" | "IPv6", Err(_)) => BAD_IP,
-                ("IPv4", _) => "must be an IPv4 address",
-                ("IPv6", _) => "must be an IPv6 address",
+                ("IPv4" | "IPv6", Err(_)) => (&one, BAD_IP),
+                ("IPv4", _) => (&field, "must be an IPv4 address"),
+                ("IPv6", _) => (&field, "must be an IPv6 address"),
                 _ => continue,
             };
-            problems.push(Problem::invalid(&field, &json!(address), detail));
+            problems.push(Problem::invalid(field, &json!(address), detail));
         }
     }
     let mut seen = BTreeSet::new();

@@ -188,6 +188,9 @@ pub fn remove(
                 state.remove(call.kind, &place);
                 last["metadata"]["resourceVersion"] = state.revision().to_string().into();
             }
+            if last["metadata"].get("deletionGracePeriodSeconds").is_some() {
+                last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            }
             return Ok(Outcome::Gone(last));
         }
     };

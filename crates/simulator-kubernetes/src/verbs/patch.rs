@@ -108,12 +108,16 @@ fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
         return yaml(&call.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")));
     }
+    let start = match style {
+        Style::Strategic => "",
+        _ => "error decoding patch: ",
+    };
     let patch: Value = serde_json::from_slice(&call.body)
         .map_err(|error| words::json_error(&call.body, &error))
-        .map_err(|why| Refusal::bad_request(format!("error decoding patch: {why}")))?;
+        .map_err(|why| Refusal::bad_request(format!("{start}{why}")))?;
     if style != Style::Json && !patch.is_object() {
         return Err(Refusal::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             words::json_kind(&patch)
         )));
     }
