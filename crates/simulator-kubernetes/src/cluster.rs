@@ -1,7 +1,7 @@
 //! A whole simulated cluster: the API server with its bootstrap objects, on a socket or a pipe.
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

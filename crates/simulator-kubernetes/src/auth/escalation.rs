@@ -13,73 +13,75 @@ use crate::status::Refusal;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Checks a role or binding that is about to be written; everything else passes.
-pub(super) fn check(
-    auth: &Auth,
-    user: &User,
-    of: &Kind,
-    object: &Value,
-    old: Option<&Value>,
-    objects: &dyn Objects,
-) -> Result<(), Refusal> {
-    if of.group != GROUP || user.is_in(MASTERS) {
-        return Ok(());
-    }
-    let namespace = text(object, "/metadata/namespace");
-    let name = text(object, "/metadata/name");
-    if old.is_some_and(|old| only_lets_go(object, old)) {
-        return Ok(());
-    }
-    let refused = |why: &str| {
-        let mut refusal = Attributes::resource("", GROUP, of.plural)
-            .named(name)
-            .refuse(why);
-        // The store refuses, not the authorizer.
-        refusal.denied = false;
-        refusal
-    };
-    let may = |verb: &str, resource: &str, name: &str| {
-        let asked = Attributes::resource(verb, GROUP, resource)
-            .within(namespace)
-            .named(name);
-        auth.decide(user, &asked, objects).allowed
-    };
-    let granted = if matches!(of.kind, "Role" | "ClusterRole") {
-        if may("escalate", of.plural, name) {
+impl Auth {
+    /// Refuses a role or binding that would hand out more than the user has.
+    pub fn check_grant(
+        &self,
+        user: &User,
+        of: &Kind,
+        object: &Value,
+        old: Option<&Value>,
+        objects: &dyn Objects,
+    ) -> Result<(), Refusal> {
+        if of.group != GROUP || user.is_in(MASTERS) {
             return Ok(());
         }
-        object.clone()
-    } else {
-        let role = text(object, "/roleRef/name");
-        let role_kind = kind(text(object, "/roleRef/kind"));
-        if may("bind", role_kind.plural, role) {
+        let namespace = text(object, "/metadata/namespace");
+        let name = text(object, "/metadata/name");
+        if old.is_some_and(|old| only_lets_go(object, old)) {
             return Ok(());
         }
-        let place = if role_kind.namespaced { namespace } else { "" };
-        let found = objects.get(role_kind, place, role);
-        found.ok_or_else(|| Refusal::not_found(of, role))?
-    };
-    let held = rbac::rules(user, namespace, objects);
-    let lacking = missing(list(&granted, "/rules"), &held);
-    if !lacking.is_empty() {
-        return Err(refused(&format!(
-            "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-            user.name,
-            quoted(user.groups.iter().map(String::as_str)),
-            lacking.join("\n")
-        )));
+        let refused = |why: &str| {
+            let mut refusal = Attributes::resource("", GROUP, of.plural)
+                .named(name)
+                .refuse(why);
+            // The store refuses, not the authorizer.
+            refusal.denied = false;
+            refusal
+        };
+        let may = |verb: &str, resource: &str, name: &str| {
+            let asked = Attributes::resource(verb, GROUP, resource)
+                .within(namespace)
+                .named(name);
+            self.decide(user, &asked, objects).allowed
+        };
+        let granted = if matches!(of.kind, "Role" | "ClusterRole") {
+            if may("escalate", of.plural, name) {
+                return Ok(());
+            }
+            object.clone()
+        } else {
+            let role = text(object, "/roleRef/name");
+            let role_kind = kind(text(object, "/roleRef/kind"));
+            if may("bind", role_kind.plural, role) {
+                return Ok(());
+            }
+            let place = if role_kind.namespaced { namespace } else { "" };
+            let found = objects.get(role_kind, place, role);
+            found.ok_or_else(|| Refusal::not_found(of, role))?
+        };
+        let held = rbac::rules(user, namespace, objects);
+        let lacking = missing(list(&granted, "/rules"), &held);
+        if !lacking.is_empty() {
+            return Err(refused(&format!(
+                "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+                user.name,
+                quoted(user.groups.iter().map(String::as_str)),
+                lacking.join("\n")
+            )));
+        }
+        // Nobody knows which rules an aggregated role will get.
+        let all = [
+            json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+            json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+        ];
+        if !granted["aggregationRule"].is_null() && !missing(&all, &held).is_empty() {
+            return Err(refused(
+                "must have cluster-admin privileges to use the aggregationRule",
+            ));
+        }
+        Ok(())
     }
-    // Nobody knows which rules an aggregated role will get.
-    let all = [
-        json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
-        json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
-    ];
-    if !granted["aggregationRule"].is_null() && !missing(&all, &held).is_empty() {
-        return Err(refused(
-            "must have cluster-admin privileges to use the aggregationRule",
-        ));
-    }
-    Ok(())
 }
 
 /// Whether a write changes nothing but what holds an object back from its deletion.

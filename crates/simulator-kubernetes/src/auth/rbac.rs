@@ -144,7 +144,8 @@ fn through(
     if !known {
         return seen(Found::MissingRole(format!(
             "{}.{} \"{role}\" not found",
-            role_kind.singular, role_kind.group
+            role_kind.singular(),
+            role_kind.group
         )));
     }
     more

@@ -1,15 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, named as kind};
 
 /// One story per line: `kind` and `steps`, each an `apply` or `update` with what the reference
 /// implementation made of it (`result`, or `error` and `causes`).
 const VECTORS: &str = include_str!("vectors.jsonl");
-
-fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.kind == name).unwrap()
-}
 
 fn writer(manager: &str, second: i64) -> Writer {
     Writer {

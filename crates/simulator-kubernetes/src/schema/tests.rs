@@ -1,11 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::{KINDS, by_kind};
-
-fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.kind == name).unwrap()
-}
+use crate::kinds::{KINDS, by_kind, named as kind};
 
 #[test]
 fn the_text_reads_and_every_served_kind_has_its_type() {
@@ -49,51 +45,24 @@ fn broken_text_is_refused_with_its_line() {
 
 #[test]
 fn list_semantics_and_patch_strategies_are_those_of_the_api() {
-    let map = |keys: &[&'static str]| ListShape::Map(keys.to_vec());
-    for (path, list, merge, key) in [
-        ("Node.status.addresses", map(&["type"]), true, Some("type")),
-        ("Node.status.conditions", map(&["type"]), true, Some("type")),
-        ("Node.status.images", ListShape::Atomic, false, None),
-        ("Node.spec.taints", ListShape::Atomic, false, None),
-        ("Node.spec.podCIDRs", ListShape::Set, true, None),
-        ("Node.metadata.finalizers", ListShape::Set, true, None),
-        (
-            "Node.metadata.ownerReferences",
-            map(&["uid"]),
-            true,
-            Some("uid"),
-        ),
-        (
-            "Service.spec.ports",
-            map(&["port", "protocol"]),
-            true,
-            Some("port"),
-        ),
-        (
-            "Service.status.loadBalancer.ingress",
-            ListShape::Atomic,
-            false,
-            None,
-        ),
-        (
-            "Service.status.conditions",
-            map(&["type"]),
-            true,
-            Some("type"),
-        ),
-        ("EndpointSlice.endpoints", ListShape::Atomic, false, None),
+    for (path, list, merge) in [
+        ("Node.status.addresses", "map type", "merge by type"),
+        ("Node.status.conditions", "map type", "merge by type"),
+        ("Node.status.images", "atomic", "replace"),
+        ("Node.spec.taints", "atomic", "replace"),
+        ("Node.spec.podCIDRs", "set", "merge"),
+        ("Node.metadata.finalizers", "set", "merge"),
+        ("Node.metadata.ownerReferences", "map uid", "merge by uid"),
+        ("Service.spec.ports", "map port protocol", "merge by port"),
+        ("Service.status.loadBalancer.ingress", "atomic", "replace"),
+        ("Service.status.conditions", "map type", "merge by type"),
+        ("EndpointSlice.endpoints", "atomic", "replace"),
         (
             "CertificateSigningRequest.status.conditions",
-            map(&["type"]),
-            false,
-            None,
+            "map type",
+            "replace",
         ),
-        (
-            "Secret.metadata.managedFields",
-            ListShape::Atomic,
-            false,
-            None,
-        ),
+        ("Secret.metadata.managedFields", "atomic", "replace"),
     ] {
         let mut names = path.split('.');
         let mut structure = catalogue().structure(&type_of(kind(names.next().unwrap())));
@@ -103,11 +72,18 @@ fn list_semantics_and_patch_strategies_are_those_of_the_api() {
             structure = found.and_then(|f| catalogue().structure(&f.kind));
         }
         let field = found.unwrap_or_else(|| panic!("{path}"));
-        assert_eq!(
-            (&field.list, field.patch.merge, field.patch.key),
-            (&list, merge, key),
-            "{path}"
-        );
+        let shape = match &field.list {
+            ListShape::Atomic => "atomic".to_owned(),
+            ListShape::Set => "set".to_owned(),
+            ListShape::Map(keys) => format!("map {}", keys.join(" ")),
+        };
+        let patched = match (field.patch.merge, field.patch.key) {
+            (true, Some(key)) => format!("merge by {key}"),
+            (true, None) => "merge".to_owned(),
+            (false, None) => "replace".to_owned(),
+            (false, Some(key)) => format!("replace by {key}"),
+        };
+        assert_eq!((shape.as_str(), patched.as_str()), (list, merge), "{path}");
     }
 }
 

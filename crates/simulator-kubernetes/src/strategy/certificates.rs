@@ -73,9 +73,7 @@ pub fn validate(request: &Value) -> Vec<Problem> {
     let mut seen = BTreeSet::new();
     for (index, usage) in usages.iter().enumerate() {
         let field = format!("spec.usages[{index}]");
-        if !USAGES.iter().any(|known| usage == known) {
-            problems.push(Problem::unsupported(&field, usage, &USAGES));
-        }
+        problems.extend(Problem::unless_known(&field, usage, &USAGES));
         if !seen.insert(usage.to_string()) {
             problems.push(Problem::duplicate(&field, usage, ""));
         }
@@ -110,24 +108,17 @@ fn validate_signer(signer: &str) -> Vec<Problem> {
             "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         return vec![Problem::invalid(field, &value, detail)];
     };
-    let mut problems: Vec<Problem> = names::subdomain(domain)
-        .iter()
-        .map(|fault| {
-            Problem::invalid(
-                field,
-                &value,
-                &format!("validating label {domain:?}: {fault}"),
-            )
-        })
-        .collect();
+    let faults = |part: &str| {
+        let faults = names::subdomain(part).into_iter();
+        let faults = faults.map(|fault| format!("validating label {part:?}: {fault}"));
+        Problem::faults(field, signer, faults.collect())
+    };
+    let mut problems: Vec<Problem> = faults(domain).collect();
     if domain.split('.').count() < 2 {
         let detail = "should be a domain with at least two segments separated by dots";
         problems.push(Problem::invalid(field, &json!(domain), detail));
     }
-    for fault in names::subdomain(path) {
-        let detail = format!("validating label {path:?}: {fault}");
-        problems.push(Problem::invalid(field, &value, &detail));
-    }
+    problems.extend(faults(path));
     problems
 }
 
@@ -151,19 +142,16 @@ fn validate_conditions(conditions: &Value) -> Vec<Problem> {
     for (index, condition) in conditions.as_array().into_iter().flatten().enumerate() {
         let at = |field: &str| format!("status.conditions[{index}].{field}");
         let kind = condition["type"].as_str().unwrap_or_default();
-        if kind.is_empty() {
-            problems.push(Problem::required(&at("type"), ""));
-        }
+        problems.extend(Problem::unless_given(&at("type"), kind));
         let status = &condition["status"];
         let known: &[&str] = match kind {
             "Approved" | "Denied" | "Failed" => &["True"],
             _ => &["False", "True", "Unknown"],
         };
-        if status.as_str().unwrap_or_default().is_empty() {
-            problems.push(Problem::required(&at("status"), ""));
-        } else if !known.iter().any(|known| status == known) {
-            problems.push(Problem::unsupported(&at("status"), status, known));
-        }
+        problems.extend(match status.as_str().unwrap_or_default() {
+            "" => Some(Problem::required(&at("status"), "")),
+            _ => Problem::unless_known(&at("status"), status, known),
+        });
         let other = match kind {
             "Approved" => "Denied",
             "Denied" => "Approved",

@@ -59,24 +59,11 @@ pub fn defaults(node: &mut Value) {
         "daemonEndpoints",
         json!({ "kubeletEndpoint": { "Port": 0 } }),
     );
-    let blank: serde_json::Map<String, Value> = [
-        "machineID",
-        "systemUUID",
-        "bootID",
-        "kernelVersion",
-        "osImage",
-        "containerRuntimeVersion",
-        "kubeletVersion",
-        "kubeProxyVersion",
-        "operatingSystem",
-        "architecture",
-    ]
-    .into_iter()
-    .map(|field| (field.to_owned(), "".into()))
-    .collect();
     fill(&mut node["status"], "nodeInfo", json!({}));
-    for (field, value) in blank {
-        fill(&mut node["status"]["nodeInfo"], &field, value);
+    let blank = "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion \
+                 kubeletVersion kubeProxyVersion operatingSystem architecture";
+    for field in blank.split_whitespace() {
+        fill(&mut node["status"]["nodeInfo"], field, "");
     }
 }
 
@@ -102,11 +89,8 @@ pub fn validate(node: &Value) -> Vec<Problem> {
     let mut problems = validate_taints(&node["spec"]["taints"]);
     let cidrs: Vec<&str> = strings(&node["spec"]["podCIDRs"]).collect();
     for (index, cidr) in cidrs.iter().enumerate() {
-        if cidr.parse::<ipnet::IpNet>().is_err() {
-            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            let field = format!("spec.podCIDRs[{index}]");
-            problems.push(Problem::invalid(&field, &json!(cidr), detail));
-        }
+        let field = format!("spec.podCIDRs[{index}]");
+        problems.extend(Problem::unless_range(&field, cidr));
     }
     for list in ["capacity", "allocatable"] {
         for (resource, amount) in entries(&node["status"][list]) {
@@ -134,9 +118,7 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
     for (index, taint) in taints.as_array().into_iter().flatten().enumerate() {
         let at = |field: &str| format!("metadata.taints[{index}].{field}");
         let key = taint["key"].as_str().unwrap_or_default();
-        for fault in names::qualified_name(key) {
-            problems.push(Problem::invalid(&at("key"), &json!(key), &fault));
-        }
+        problems.extend(Problem::faults(&at("key"), key, names::qualified_name(key)));
         let value = taint["value"].as_str().unwrap_or_default();
         let faults = names::label_value(value);
         if !faults.is_empty() {
@@ -144,12 +126,10 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
             problems.push(Problem::invalid(&at("value"), &json!(value), &detail));
         }
         let effect = taint["effect"].as_str().unwrap_or_default();
-        if effect.is_empty() {
-            problems.push(Problem::required(&at("effect"), ""));
-        } else if !EFFECTS.contains(&effect) {
-            let value = json!(effect);
-            problems.push(Problem::unsupported(&at("effect"), &value, &EFFECTS));
-        }
+        problems.extend(match effect {
+            "" => Some(Problem::required(&at("effect"), "")),
+            effect => Problem::unless_known(&at("effect"), &json!(effect), &EFFECTS),
+        });
         if !seen.insert((key, effect)) {
             let detail = "taints must be unique by key and effect pair";
             let field = format!("metadata.taints[{index}]");

@@ -63,6 +63,44 @@ impl Problem {
         problem(field, "FieldValueNotSupported", head, &detail)
     }
 
+    /// Everything that is wrong with a text.
+    pub fn faults(field: &str, value: &str, faults: Vec<String>) -> impl Iterator<Item = Self> {
+        let faults = faults.into_iter();
+        faults.map(move |fault| Self::invalid(field, &json!(value), &fault))
+    }
+
+    /// Unless the value is one of the known ones.
+    pub fn unless_known(field: &str, value: &Value, known: &[&str]) -> Option<Self> {
+        let is_known = known.iter().any(|known| value == known);
+        (!is_known).then(|| Self::unsupported(field, value, known))
+    }
+
+    /// Unless there is a text.
+    pub fn unless_given(field: &str, value: &str) -> Option<Self> {
+        value.is_empty().then(|| Self::required(field, ""))
+    }
+
+    /// Unless the text is an address.
+    pub fn unless_address(field: &str, value: &str) -> Option<Self> {
+        let is_address = value.parse::<std::net::IpAddr>().is_ok();
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        (!is_address).then(|| Self::invalid(field, &json!(value), detail))
+    }
+
+    /// Unless the text is an address with the length of a prefix.
+    pub fn unless_range(field: &str, value: &str) -> Option<Self> {
+        let is_range = value.parse::<ipnet::IpNet>().is_ok();
+        let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        (!is_range).then(|| Self::invalid(field, &json!(value), detail))
+    }
+
+    /// Unless the number is that of a port.
+    pub fn unless_port(field: &str, number: i64) -> Option<Self> {
+        let detail = "must be between 1 and 65535, inclusive";
+        let is_port = (1..=65535).contains(&number);
+        (!is_port).then(|| Self::invalid(field, &number, detail))
+    }
+
     /// The value may not change.
     pub fn immutable(field: &str, value: &Value) -> Self {
         Self::invalid(field, value, "field is immutable")

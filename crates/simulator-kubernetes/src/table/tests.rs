@@ -1,13 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, named as kind};
 
 const NOW: &str = "2026-05-01T12:00:00Z";
-
-fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.kind == name).unwrap()
-}
 
 fn rows(name: &str, objects: &[Value]) -> Value {
     table(
