@@ -29,16 +29,12 @@ const TOKEN_SECONDS: u64 = 24 * 3600;
 /// Why a cluster could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Its certificates could not be made.
     #[error("making the certificates of the simulated cluster")]
     Certificates(#[from] CertificateError),
-    /// It cannot listen.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// A client for it could not be made.
     #[error("making a client of the simulated cluster")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Something of it was asked for that it refuses.
     #[error("the simulated cluster refuses: {0}")]
     Refused(String),
 }

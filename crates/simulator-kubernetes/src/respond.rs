@@ -37,9 +37,7 @@ pub enum Shape {
 /// The outcome of content negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Representation.
     pub shape: Shape,
-    /// YAML instead of JSON.
     pub yaml: bool,
     /// Tables and metadata in the version before the present one.
     pub beta: bool,
@@ -48,9 +46,7 @@ pub struct Format {
 /// What a verb answers.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// HTTP status.
     pub code: u16,
-    /// The document.
     pub body: Value,
     /// Whether the document is an object or list of the kind, which can be shown as a table.
     pub shapeable: bool,

@@ -108,7 +108,6 @@ impl User {
 /// The answer of the authorizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the action is allowed.
     pub allowed: bool,
     /// Why; may be empty.
     pub reason: String,

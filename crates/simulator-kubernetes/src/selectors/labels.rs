@@ -19,7 +19,6 @@ pub(super) enum LabelRule {
 }
 
 impl LabelRule {
-    /// Whether labels meet it.
     pub(super) fn matches(&self, labels: &Value) -> bool {
         let value = |key: &str| labels.get(key).and_then(Value::as_str);
         let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());

@@ -155,7 +155,6 @@ pub fn prepare_update(object: &mut Value, old: &Value) {
     metadata.remove("selfLink");
 }
 
-/// Checks a change of the metadata.
 pub fn validate_update(object: &Value, old: &Value) -> Vec<Problem> {
     let (new, before) = (&object["metadata"], &old["metadata"]);
     let mut problems = Vec::new();

@@ -11,7 +11,6 @@ use super::{drop_empty, drop_field, fill, names};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Fills in what was left out.
 pub fn defaults(node: &mut Value) {
     fill(node, "spec", json!({}));
     fill(node, "status", json!({}));
@@ -84,7 +83,6 @@ pub fn prepare_create(node: &mut Value) {
     }
 }
 
-/// Checks a node.
 pub fn validate(node: &Value) -> Vec<Problem> {
     let mut problems = validate_taints(&node["spec"]["taints"]);
     let cidrs: Vec<&str> = strings(&node["spec"]["podCIDRs"]).collect();
@@ -146,7 +144,6 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
     problems
 }
 
-/// Checks a change of a node.
 pub fn validate_update(node: &Value, old: &Value) -> Vec<Problem> {
     let mut problems = validate(node);
     // The server looks at the taints of a changed node twice.

@@ -18,7 +18,6 @@ use crate::object::{list, text};
 const DATA_LIMIT: usize = 1024 * 1024;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Fills in what was left out.
 pub fn defaults(kind: &Kind, object: &mut Value) {
     match kind.kind {
         "Secret" => {
@@ -148,7 +147,6 @@ pub fn prepare_update(kind: &Kind, object: &mut Value, old: &Value) {
     }
 }
 
-/// Checks an object.
 pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     match kind.kind {
         "Lease" => validate_lease(&object["spec"]),
@@ -169,7 +167,6 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     }
 }
 
-/// Checks a changed object.
 pub fn validate_update(kind: &Kind, object: &Value, old: &Value) -> Vec<Problem> {
     if events::is_newer(kind) {
         let (event, old) = [object, old]

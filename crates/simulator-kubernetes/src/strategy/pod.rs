@@ -6,7 +6,6 @@ use super::problem::Problem;
 use super::{Context, fill, keep, names};
 use crate::object::text;
 
-/// Fills in what was left out.
 pub fn defaults(pod: &mut Value) {
     fill(pod, "spec", json!({}));
     fill(pod, "status", json!({}));
@@ -126,7 +125,6 @@ fn quality(spec: &Value) -> &'static str {
     }
 }
 
-/// Checks a pod.
 pub fn validate(pod: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let containers = pod["spec"]["containers"].as_array();

@@ -33,7 +33,6 @@ fn problem(field: &str, reason: &'static str, head: String, detail: &str) -> Pro
 }
 
 impl Problem {
-    /// The field must be there.
     pub fn required(field: &str, detail: &str) -> Self {
         problem(field, "FieldValueRequired", "Required value".into(), detail)
     }
@@ -43,13 +42,11 @@ impl Problem {
         problem(field, "FieldValueForbidden", "Forbidden".into(), detail)
     }
 
-    /// The value is wrong.
     pub fn invalid(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Invalid value: {value}");
         problem(field, "FieldValueInvalid", head, detail)
     }
 
-    /// The value appears twice.
     pub fn duplicate(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Duplicate value: {value}");
         problem(field, "FieldValueDuplicate", head, detail)
@@ -101,12 +98,10 @@ impl Problem {
         (!is_port).then(|| Self::invalid(field, &number, detail))
     }
 
-    /// The value may not change.
     pub fn immutable(field: &str, value: &Value) -> Self {
         Self::invalid(field, value, "field is immutable")
     }
 
-    /// The value is too long.
     pub fn too_long(field: &str, most: usize) -> Self {
         let detail = format!("may not be more than {most} bytes");
         problem(field, "FieldValueTooLong", "Too long".into(), &detail)
@@ -118,6 +113,14 @@ pub fn invalid(kind: &Kind, name: &str, problems: &[Problem]) -> Refusal {
     // By the form in which it is kept.
     let (group, _) = resource(kind);
     invalid_of(group, kind.kind, name, problems)
+}
+
+/// Refuses the options of a request, if anything is wrong with them.
+pub fn check_options(kind: &str, problems: &[Problem]) -> Result<(), Refusal> {
+    match problems {
+        [] => Ok(()),
+        problems => Err(invalid_of("meta.k8s.io", kind, "", problems)),
+    }
 }
 
 /// 422 about anything that has a group and a kind: an object or the options of a request.

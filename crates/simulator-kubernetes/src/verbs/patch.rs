@@ -12,7 +12,7 @@ use crate::schema;
 use crate::status::Refusal;
 use crate::store::State;
 use crate::strategy::drop_field;
-use crate::strategy::problem::{Problem, invalid_of};
+use crate::strategy::problem::{self, Problem};
 use crate::words;
 
 /// How a patch is to be read.
@@ -96,11 +96,7 @@ fn check_options(call: &Call, style: Style) -> Result<(), Refusal> {
         let detail = "may not be specified for non-apply patch";
         problems.push(Problem::forbidden("force", detail));
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(invalid_of("meta.k8s.io", "PatchOptions", "", &problems))
-    }
+    problem::check_options("PatchOptions", &problems)
 }
 
 fn read(call: &Call, style: Style) -> Result<Value, Refusal> {

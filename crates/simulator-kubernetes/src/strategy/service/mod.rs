@@ -43,7 +43,6 @@ fn is_external(service: &Value) -> bool {
                 .is_some_and(|list| !list.is_empty()))
 }
 
-/// Fills in what was left out.
 pub fn defaults(service: &mut Value) {
     fill(service, "spec", json!({}));
     fill(service, "status", json!({}));
