@@ -49,7 +49,7 @@ impl Auth {
             if may("escalate", of.plural, name) {
                 return Ok(());
             }
-            object.clone()
+            list(object, "/rules").to_vec()
         } else {
             let role = text(object, "/roleRef/name");
             let role_kind = kind(text(object, "/roleRef/kind"));
@@ -58,10 +58,11 @@ impl Auth {
             }
             let place = if role_kind.namespaced { namespace } else { "" };
             let found = objects.get(role_kind, place, role);
-            found.ok_or_else(|| Refusal::not_found(of, role))?
+            let found = found.ok_or_else(|| Refusal::not_found(of, role))?;
+            rbac::all_rules(&found, objects)
         };
         let held = rbac::rules(user, namespace, objects);
-        let lacking = missing(list(&granted, "/rules"), &held);
+        let lacking = missing(&granted, &held);
         if !lacking.is_empty() {
             return Err(refused(&format!(
                 "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
@@ -70,12 +71,12 @@ impl Auth {
                 lacking.join("\n")
             )));
         }
-        // Nobody knows which rules an aggregated role will get.
+        // Nobody knows which rules an aggregated role will get. (A binding has no such field.)
         let all = [
             json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
             json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
         ];
-        if !granted["aggregationRule"].is_null() && !missing(&all, &held).is_empty() {
+        if !object["aggregationRule"].is_null() && !missing(&all, &held).is_empty() {
             return Err(refused(
                 "must have cluster-admin privileges to use the aggregationRule",
             ));

@@ -151,6 +151,15 @@ fn through(
     more
 }
 
+/// The rules of a role, gathered ones included.
+pub(super) fn all_rules(role: &Value, objects: &dyn Objects) -> Vec<Value> {
+    let mut found = Vec::new();
+    rules_of(role, objects, AGGREGATION_DEPTH, &mut |rule| {
+        found.push(rule.clone());
+    });
+    found
+}
+
 /// Shows the rules of a role. Those of an aggregated role are the rules of the roles its
 /// selectors choose: the controller that would copy them does not run here.
 fn rules_of(role: &Value, objects: &dyn Objects, depth: u8, each: &mut dyn FnMut(&Value)) {
