@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::auth::Auth;
 use roles::{bindings, roles};
 
-pub use roles::NODE_RULES;
+pub use roles::node_rules;
 
-/// Namespaces of every cluster.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Address of the `kubernetes` Service: the first one of the usual range.
 pub const SERVICE_ADDRESS: &str = "10.96.0.1";

@@ -1,7 +1,7 @@
 //! A whole simulated cluster: the API server with its bootstrap objects, on a socket or a pipe.
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -29,16 +29,12 @@ const TOKEN_SECONDS: u64 = 24 * 3600;
 /// Why a cluster could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Its certificates could not be made.
     #[error("making the certificates of the simulated cluster")]
     Certificates(#[from] CertificateError),
-    /// It cannot listen.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// A client for it could not be made.
     #[error("making a client of the simulated cluster")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Something of it was asked for that it refuses.
     #[error("the simulated cluster refuses: {0}")]
     Refused(String),
 }

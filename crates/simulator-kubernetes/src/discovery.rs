@@ -273,7 +273,7 @@ fn extras(entry: &mut Value, kind: &Kind) {
 
 fn resource(kind: &Kind) -> Value {
     let mut entry = json!({
-        "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
+        "name": kind.plural, "singularName": kind.singular(), "namespaced": kind.namespaced,
         "kind": kind.kind, "verbs": verbs(kind),
     });
     extras(&mut entry, kind);
@@ -332,7 +332,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
         })
         .collect();
     let mut entry = json!({
-        "resource": kind.plural, "singularResource": kind.singular,
+        "resource": kind.plural, "singularResource": kind.singular(),
         "responseKind": body("", kind.kind), "verbs": verbs(kind),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
     });

@@ -25,8 +25,6 @@ pub struct Kind {
     pub kind: &'static str,
     /// Name in paths: `nodes`.
     pub plural: &'static str,
-    /// `node`.
-    pub singular: &'static str,
     /// Short names of `kubectl`.
     pub short: &'static [&'static str],
     /// Categories of `kubectl get <category>`.
@@ -40,6 +38,11 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// `node`.
+    pub fn singular(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
     /// `v1` or `group/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -59,40 +62,6 @@ impl Kind {
     }
 }
 
-const fn stored(
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    namespaced: bool,
-) -> Kind {
-    Kind {
-        group,
-        version: "v1",
-        kind,
-        plural,
-        singular,
-        short: &[],
-        categories: &[],
-        namespaced,
-        subresources: &[],
-        role: Role::Stored,
-    }
-}
-
-const fn review(
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    namespaced: bool,
-) -> Kind {
-    Kind {
-        role: Role::Review,
-        ..stored(group, kind, plural, singular, namespaced)
-    }
-}
-
 const AUTHN: &str = "authentication.k8s.io";
 const AUTHZ: &str = "authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
@@ -101,124 +70,51 @@ const DISCOVERY: &str = "discovery.k8s.io";
 const EVENTS: &str = super::events::GROUP;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// Role, group, kind, plural, whether namespaced; short names, categories, sub-resources.
+macro_rules! kinds {
+    ($($role:ident, $group:expr, $kind:ident, $plural:ident, $namespaced:literal,
+       $short:expr, $categories:expr, $subresources:expr;)*) => {
+        &[$(Kind {
+            group: $group,
+            version: "v1",
+            kind: stringify!($kind),
+            plural: stringify!($plural),
+            short: &$short,
+            categories: &$categories,
+            namespaced: $namespaced,
+            subresources: &$subresources,
+            role: Role::$role,
+        }),*]
+    };
+}
+
 /// Every served kind, core group first, then in the order in which a real server lists them.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        short: &["cm"],
-        ..stored("", "ConfigMap", "configmaps", "configmap", true)
-    },
-    Kind {
-        short: &["ep"],
-        ..stored("", "Endpoints", "endpoints", "endpoints", true)
-    },
-    Kind {
-        short: &["ev"],
-        ..stored("", "Event", "events", "event", true)
-    },
-    Kind {
-        short: &["ns"],
-        subresources: &["finalize", "status"],
-        ..stored("", "Namespace", "namespaces", "namespace", false)
-    },
-    Kind {
-        short: &["no"],
-        subresources: &["status"],
-        ..stored("", "Node", "nodes", "node", false)
-    },
-    Kind {
-        short: &["po"],
-        categories: &["all"],
-        subresources: &["binding", "eviction", "status"],
-        ..stored("", "Pod", "pods", "pod", true)
-    },
-    stored("", "Secret", "secrets", "secret", true),
-    Kind {
-        short: &["sa"],
-        subresources: &["token"],
-        ..stored(
-            "",
-            "ServiceAccount",
-            "serviceaccounts",
-            "serviceaccount",
-            true,
-        )
-    },
-    Kind {
-        short: &["svc"],
-        categories: &["all"],
-        subresources: &["status"],
-        ..stored("", "Service", "services", "service", true)
-    },
-    Kind {
-        short: &["ev"],
-        ..stored(EVENTS, "Event", "events", "event", true)
-    },
-    review(
-        AUTHN,
-        "SelfSubjectReview",
-        "selfsubjectreviews",
-        "selfsubjectreview",
-        false,
-    ),
-    review(AUTHN, "TokenReview", "tokenreviews", "tokenreview", false),
-    review(
-        AUTHZ,
-        "LocalSubjectAccessReview",
-        "localsubjectaccessreviews",
-        "localsubjectaccessreview",
-        true,
-    ),
-    review(
-        AUTHZ,
-        "SelfSubjectAccessReview",
-        "selfsubjectaccessreviews",
-        "selfsubjectaccessreview",
-        false,
-    ),
-    review(
-        AUTHZ,
-        "SelfSubjectRulesReview",
-        "selfsubjectrulesreviews",
-        "selfsubjectrulesreview",
-        false,
-    ),
-    review(
-        AUTHZ,
-        "SubjectAccessReview",
-        "subjectaccessreviews",
-        "subjectaccessreview",
-        false,
-    ),
-    Kind {
-        short: &["csr"],
-        subresources: &["approval", "status"],
-        ..stored(
-            CERTIFICATES,
-            "CertificateSigningRequest",
-            "certificatesigningrequests",
-            "certificatesigningrequest",
-            false,
-        )
-    },
-    stored(
-        RBAC,
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        "clusterrolebinding",
-        false,
-    ),
-    stored(RBAC, "ClusterRole", "clusterroles", "clusterrole", false),
-    stored(RBAC, "RoleBinding", "rolebindings", "rolebinding", true),
-    stored(RBAC, "Role", "roles", "role", true),
-    stored(COORDINATION, "Lease", "leases", "lease", true),
-    stored(
-        DISCOVERY,
-        "EndpointSlice",
-        "endpointslices",
-        "endpointslice",
-        true,
-    ),
-];
+pub const KINDS: &[Kind] = kinds! {
+    Stored, "", ConfigMap, configmaps, true, ["cm"], [], [];
+    Stored, "", Endpoints, endpoints, true, ["ep"], [], [];
+    Stored, "", Event, events, true, ["ev"], [], [];
+    Stored, "", Namespace, namespaces, false, ["ns"], [], ["finalize", "status"];
+    Stored, "", Node, nodes, false, ["no"], [], ["status"];
+    Stored, "", Pod, pods, true, ["po"], ["all"], ["binding", "eviction", "status"];
+    Stored, "", Secret, secrets, true, [], [], [];
+    Stored, "", ServiceAccount, serviceaccounts, true, ["sa"], [], ["token"];
+    Stored, "", Service, services, true, ["svc"], ["all"], ["status"];
+    Stored, EVENTS, Event, events, true, ["ev"], [], [];
+    Review, AUTHN, SelfSubjectReview, selfsubjectreviews, false, [], [], [];
+    Review, AUTHN, TokenReview, tokenreviews, false, [], [], [];
+    Review, AUTHZ, LocalSubjectAccessReview, localsubjectaccessreviews, true, [], [], [];
+    Review, AUTHZ, SelfSubjectAccessReview, selfsubjectaccessreviews, false, [], [], [];
+    Review, AUTHZ, SelfSubjectRulesReview, selfsubjectrulesreviews, false, [], [], [];
+    Review, AUTHZ, SubjectAccessReview, subjectaccessreviews, false, [], [], [];
+    Stored, CERTIFICATES, CertificateSigningRequest, certificatesigningrequests, false,
+        ["csr"], [], ["approval", "status"];
+    Stored, RBAC, ClusterRoleBinding, clusterrolebindings, false, [], [], [];
+    Stored, RBAC, ClusterRole, clusterroles, false, [], [], [];
+    Stored, RBAC, RoleBinding, rolebindings, true, [], [], [];
+    Stored, RBAC, Role, roles, true, [], [], [];
+    Stored, COORDINATION, Lease, leases, true, [], [], [];
+    Stored, DISCOVERY, EndpointSlice, endpointslices, true, [], [], [];
+};
 
 /// The served kind under that group, version and plural.
 pub fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
@@ -246,6 +142,13 @@ pub fn of_document(document: &Value) -> Result<&'static Kind, String> {
         return Err(format!("a {name} without metadata.name"));
     }
     Ok(kind)
+}
+
+/// The first served kind of that name, in tests.
+#[cfg(test)]
+pub(crate) fn named(name: &str) -> &'static Kind {
+    let found = KINDS.iter().find(|kind| kind.kind == name);
+    found.unwrap_or_else(|| panic!("{name} is not served"))
 }
 
 #[cfg(test)]

@@ -13,9 +13,7 @@ use super::certificates::{Authority, Identity};
 /// How the user of a kubeconfig proves who they are.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// A bearer token.
     Token(String),
-    /// A client certificate.
     Certificate(Identity),
     /// Nothing: the user is anonymous.
     Nothing,

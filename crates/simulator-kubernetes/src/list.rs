@@ -14,7 +14,7 @@ use super::respond::{Reply, list_document};
 use super::selectors::Selector;
 use super::status::Refusal;
 use super::store::State;
-use super::strategy::problem::{Problem, invalid_of};
+use super::strategy::problem::{Problem, check_options};
 use super::words::json_error;
 
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
@@ -81,10 +81,7 @@ impl ListOptions {
     pub fn parse(kind: &Kind, query: &Query) -> Result<Self, Refusal> {
         let selector =
             Selector::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let problems = check(query);
-        if !problems.is_empty() {
-            return Err(invalid_of("meta.k8s.io", "ListOptions", "", &problems));
-        }
+        check_options("ListOptions", &check(query))?;
         let limit: i64 = match query.get("limit") {
             "" => 0,
             text => text.parse().map_err(|_| {

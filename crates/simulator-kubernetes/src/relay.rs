@@ -66,14 +66,8 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 /// Why there is no relay.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// The configuration's certificates cannot be used.
     #[error("cannot use the certificates for {url}")]
-    Certificates {
-        /// The other server.
-        url: Uri,
-        /// Why.
-        source: Box<kube::Error>,
-    },
+    Certificates { url: Uri, source: Box<kube::Error> },
 }
 
 /// Passes calls on to another API server.

@@ -49,9 +49,7 @@ impl Query {
 /// A request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// API group.
     pub group: String,
-    /// API version.
     pub version: String,
     /// Plural as in the path.
     pub plural: String,

@@ -37,9 +37,7 @@ pub enum Shape {
 /// The outcome of content negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Representation.
     pub shape: Shape,
-    /// YAML instead of JSON.
     pub yaml: bool,
     /// Tables and metadata in the version before the present one.
     pub beta: bool,
@@ -48,9 +46,7 @@ pub struct Format {
 /// What a verb answers.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// HTTP status.
     pub code: u16,
-    /// The document.
     pub body: Value,
     /// Whether the document is an object or list of the kind, which can be shown as a table.
     pub shapeable: bool,
@@ -302,43 +298,6 @@ pub fn finish(response: &mut Response<Body>, audit: &str, warnings: &[String]) {
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
             headers.append(WARNING, value);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_acceptable_clause_wins() {
-        let rows = [
-            ("", Some((Shape::Whole, false))),
-            ("*/*", Some((Shape::Whole, false))),
-            ("application/yaml", Some((Shape::Whole, true))),
-            (
-                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-                Some((Shape::Table, false)),
-            ),
-            (
-                "application/json;as=Table;v=v1alpha1;g=meta.k8s.io,application/json",
-                Some((Shape::Whole, false)),
-            ),
-            (
-                "application/vnd.kubernetes.protobuf,application/json",
-                Some((Shape::Whole, false)),
-            ),
-            (
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Some((Shape::PartialList, false)),
-            ),
-            ("text/html", None),
-        ];
-        for (accept, expected) in rows {
-            let mut headers = HeaderMap::new();
-            headers.insert("accept", accept.parse().unwrap());
-            let found = negotiate(&headers).ok();
-            assert_eq!(found.map(|f| (f.shape, f.yaml)), expected, "{accept}");
         }
     }
 }

@@ -7,7 +7,6 @@ use super::kinds::Kind;
 /// An error answer: becomes a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// HTTP status.
     pub code: u16,
     /// Machine-readable reason: `NotFound`, `Conflict`, …
     pub reason: &'static str,

@@ -229,7 +229,6 @@ impl State {
             .map_or(0, |shelf| shelf.forgotten)
     }
 
-    /// One object.
     pub fn get(&self, kind: &Kind, path: &str) -> Option<Arc<Value>> {
         let shelf = self.shelves.get(&resource(kind))?;
         let kept = shelf.objects.get(path)?;

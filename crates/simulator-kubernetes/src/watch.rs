@@ -21,7 +21,7 @@ use super::selectors::Selector;
 use super::status::Refusal;
 use super::store::{Change, Listener, State, Store};
 use super::strategy;
-use super::strategy::problem::{Problem, invalid_of};
+use super::strategy::problem::{Problem, check_options};
 use super::table::{self, IncludeObject};
 
 /// Changes taken from the history at a time: bounds the time under the lock and what waits to be
@@ -66,9 +66,7 @@ impl WatchOptions {
             query.get("continue"),
             initial,
         );
-        if !problems.is_empty() {
-            return Err(invalid_of("meta.k8s.io", "ListOptions", "", &problems));
-        }
+        check_options("ListOptions", &problems)?;
         let number = version_number(query.get("resourceVersion"))
             .map_err(|refusal| unreadable_version(&refusal))?;
         let start = match (initial, number) {

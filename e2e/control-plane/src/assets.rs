@@ -11,13 +11,11 @@ pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// Why there are no programs to run.
 #[derive(Debug, thiserror::Error)]
 pub enum AssetsError {
-    /// Nobody named a folder.
     #[error(
         "no folder with the servers is named: set {ASSETS_VARIABLE}, or give --assets, to one with etcd, \
          kube-apiserver and kube-controller-manager; e2e/control-plane/build builds one, with Go, and prints it"
     )]
     Unnamed,
-    /// The folder lacks a program.
     #[error(
         "{} is missing: put it there, or use the folder that e2e/control-plane/build builds and prints",
         .0.display()

@@ -19,20 +19,15 @@ const SERVICE_ADDRESS: &str = "10.96.0.1";
 /// Why the credentials could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// A certificate could not be made.
     #[error("making the control plane's certificates")]
     Certificate(#[from] CertificateError),
-    /// The key that signs the tokens of service accounts could not be made.
     #[error("making the key that signs the tokens of service accounts")]
     SigningKey(#[source] rcgen::Error),
-    /// The TLS library refused the certificates.
     #[error("using the control plane's certificates")]
     Unusable(#[from] RequestError),
-    /// A file could not be written.
     #[error("writing {}", path.display())]
     NotWritten {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
 }

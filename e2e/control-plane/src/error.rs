@@ -29,30 +29,19 @@ pub enum ControlPlaneError {
     /// A server did not answer as it should.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// There is no thread to start processes from.
     #[error("making the thread that starts processes")]
     NoThread(#[source] std::io::Error),
-    /// A program could not be run.
     #[error("starting {}", program.display())]
     NotStarted {
         program: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// A server was to be started that runs.
     #[error("{0} runs already")]
     RunsAlready(Server),
-    /// A server was to be stopped that does not run.
     #[error("{0} does not run")]
     NotRunning(Server),
-    /// A server ended while it was being waited for.
     #[error("{server} ended before it was ready; the end of its log:\n{log}")]
-    EndedEarly {
-        server: Server,
-        /// The end of its log.
-        log: String,
-    },
-    /// A server took too long.
+    EndedEarly { server: Server, log: String },
     #[error(
         "{server} was not ready within {within:?}; the end of its log:\n{log}\nThe last look at it"
     )]
@@ -60,15 +49,12 @@ pub enum ControlPlaneError {
         server: Server,
         /// How long it was given.
         within: Duration,
-        /// The end of its log.
         log: String,
-        /// Why it is not ready.
         source: Box<RequestError>,
     },
     /// A server ended by itself.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// An object cannot be stored: the API server could not read it.
     #[error("the object for {0} has no apiVersion or no kind: the API server could not read it")]
     NoKind(String),
 }

@@ -18,14 +18,8 @@ const LOCK: &str = "lock";
 /// Why there is no folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It, or its lock, could not be made.
     #[error("making the folder {}", path.display())]
-    NotMade {
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There is something in it.
+    NotMade { path: PathBuf, source: io::Error },
     #[error("the folder {} is not empty", .0.display())]
     NotEmpty(PathBuf),
 }

@@ -27,46 +27,28 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Why a request to a server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The TLS library refused the certificates.
     #[error("setting up TLS with our own certificates")]
     Tls(#[source] rustls::Error),
-    /// Nobody listens, or no TLS connection came about.
     #[error("connecting to port {port} on loopback")]
-    Connect {
-        /// The server's port.
-        port: u16,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The exchange broke off.
+    Connect { port: u16, source: std::io::Error },
     #[error("{method} {path} on port {port}")]
     Exchange {
-        /// What was asked.
         method: Method,
         path: String,
-        /// Of whom.
         port: u16,
-        /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// No answer came in time.
     #[error("{method} {path} on port {port} got no answer within {ANSWER_WITHIN:?}")]
     Late {
-        /// What was asked.
         method: Method,
         path: String,
-        /// Of whom.
         port: u16,
     },
-    /// The server said no.
     #[error("{method} {path} was answered {status}: {body}")]
     Refused {
-        /// What was asked.
         method: Method,
         path: String,
-        /// The answer's code.
         status: StatusCode,
-        /// The answer's text.
         body: String,
     },
 }

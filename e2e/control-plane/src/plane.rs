@@ -37,9 +37,7 @@ const SLOW: Duration = Duration::from_secs(5);
 #[error("{server} ended by itself ({status}); the end of its log:\n{log}")]
 pub struct Failure {
     pub server: Server,
-    /// How.
     pub status: ExitStatus,
-    /// The end of its log.
     pub log: String,
 }
 

@@ -14,7 +14,6 @@ const COUNT: u16 = 10_000;
 /// How often a port is drawn. With half of them taken, a hundred draws fail once in 2^100 runs.
 const DRAWS: usize = 100;
 
-/// No port is free.
 #[derive(Debug, thiserror::Error)]
 #[error("no free port on loopback after {DRAWS} draws from {FIRST} on")]
 pub struct NoPort;

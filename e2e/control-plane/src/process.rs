@@ -229,7 +229,6 @@ impl Process {
     }
 }
 
-/// The end of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct End(watch::Receiver<Option<ExitStatus>>);
 

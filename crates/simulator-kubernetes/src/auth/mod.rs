@@ -28,7 +28,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::certificates::Authority;
-use super::kinds::Kind;
 use super::status::Refusal;
 
 pub(crate) use super::object::{text, texts};
@@ -109,7 +108,6 @@ impl User {
 /// The answer of the authorizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the action is allowed.
     pub allowed: bool,
     /// Why; may be empty.
     pub reason: String,
@@ -245,43 +243,6 @@ impl Auth {
             return Ok(());
         }
         Err(attributes.forbidden(&user.name, &decision.reason))
-    }
-
-    /// Refuses what a kubelet may not write, whatever the rules say.
-    pub fn restrict_node(
-        &self,
-        user: &User,
-        kind: &Kind,
-        subresource: &str,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Result<(), Refusal> {
-        node::restrict(user, kind, subresource, object, old)
-    }
-
-    /// Refuses a role or binding that would hand out more than the user has.
-    pub fn check_grant(
-        &self,
-        user: &User,
-        kind: &Kind,
-        object: &Value,
-        old: Option<&Value>,
-        objects: &dyn Objects,
-    ) -> Result<(), Refusal> {
-        escalation::check(self, user, kind, object, old, objects)
-    }
-
-    /// Answers a token or access review with the whole object.
-    pub fn answer_review(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        body: &Value,
-        caller: &User,
-        objects: &dyn Objects,
-        now: Timestamp,
-    ) -> Result<Value, Refusal> {
-        reviews::answer(self, kind, namespace, body, caller, objects, now)
     }
 
     /// Answers a `TokenRequest` for a stored service account: the token is bound to its uid.

@@ -1,26 +1,20 @@
 //! What a kubelet may do: its own Node, its own Lease, and what its pods need.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-use bowline_simulator::rbac::Rule;
 use serde_json::Value;
 
-use super::super::bootstrap::NODE_RULES;
+use super::super::bootstrap::node_rules;
 use super::super::kinds::Kind;
 use super::super::object::list;
 use super::super::status::Refusal;
 use super::rules::{Attributes, allows};
-use super::{Decision, Objects, User, kind, text};
+use super::{Auth, Decision, Objects, User, kind, text};
 
 const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
 /// Where the heartbeats of nodes are.
 const LEASES: &str = "kube-node-lease";
-
-/// The rules in the form in which rules are asked; every kubelet's every call passes here.
-static RULES: LazyLock<Vec<Value>> =
-    LazyLock::new(|| NODE_RULES.iter().map(Rule::to_value).collect());
 
 /// The node a user speaks for.
 fn node_of(user: &User) -> Option<&str> {
@@ -41,7 +35,7 @@ pub(super) fn decide(user: &User, wanted: &Attributes, objects: &dyn Objects) ->
     if let Err(reason) = own_only(node, wanted, objects) {
         return no(reason);
     }
-    let allowed = RULES.iter().any(|rule| allows(rule, wanted));
+    let allowed = node_rules().iter().any(|rule| allows(rule, wanted));
     Decision {
         allowed,
         reason: String::new(),
@@ -131,44 +125,48 @@ fn foreign_labels(object: &Value, old: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// What node restriction, an admission step of the real server, refuses beyond the rules.
-pub(super) fn restrict(
-    user: &User,
-    of: &Kind,
-    subresource: &str,
-    object: &Value,
-    old: Option<&Value>,
-) -> Result<(), Refusal> {
-    let Some(node) = node_of(user) else {
-        return Ok(());
-    };
-    let name = text(old.unwrap_or(object), "/metadata/name");
-    let refuse = |why: String| {
-        let message = format!("{} {name:?} is forbidden: {why}", of.qualified());
-        Err(Refusal::new(403, "Forbidden", message).about(of, name))
-    };
-    match of.kind {
-        "Lease" if name != node => {
-            refuse("can only access node lease with the same name as the requesting node".into())
-        }
-        "Node" if name != node => refuse(format!(
-            "node {node:?} is not allowed to modify node {name:?}"
-        )),
-        "Node" if subresource.is_empty() => {
-            let labels = foreign_labels(object, old).join(", ");
-            match old {
-                None if !labels.is_empty() => refuse(format!(
-                    "node {node:?} is not allowed to set the following labels: {labels}"
-                )),
-                Some(_) if !labels.is_empty() => {
-                    refuse(format!("is not allowed to modify labels: {labels}"))
+impl Auth {
+    /// Refuses what a kubelet may not write, whatever the rules say, as an admission step of the
+    /// real server does.
+    pub fn restrict_node(
+        &self,
+        user: &User,
+        of: &Kind,
+        subresource: &str,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Refusal> {
+        let Some(node) = node_of(user) else {
+            return Ok(());
+        };
+        let name = text(old.unwrap_or(object), "/metadata/name");
+        let refuse = |why: String| {
+            let message = format!("{} {name:?} is forbidden: {why}", of.qualified());
+            Err(Refusal::new(403, "Forbidden", message).about(of, name))
+        };
+        match of.kind {
+            "Lease" if name != node => refuse(
+                "can only access node lease with the same name as the requesting node".into(),
+            ),
+            "Node" if name != node => refuse(format!(
+                "node {node:?} is not allowed to modify node {name:?}"
+            )),
+            "Node" if subresource.is_empty() => {
+                let labels = foreign_labels(object, old).join(", ");
+                match old {
+                    None if !labels.is_empty() => refuse(format!(
+                        "node {node:?} is not allowed to set the following labels: {labels}"
+                    )),
+                    Some(_) if !labels.is_empty() => {
+                        refuse(format!("is not allowed to modify labels: {labels}"))
+                    }
+                    Some(old) if list(old, "/spec/taints") != list(object, "/spec/taints") => {
+                        refuse(format!("node {node:?} is not allowed to modify taints"))
+                    }
+                    _ => Ok(()),
                 }
-                Some(old) if list(old, "/spec/taints") != list(object, "/spec/taints") => {
-                    refuse(format!("node {node:?} is not allowed to modify taints"))
-                }
-                _ => Ok(()),
             }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     }
 }

@@ -144,10 +144,20 @@ fn through(
     if !known {
         return seen(Found::MissingRole(format!(
             "{}.{} \"{role}\" not found",
-            role_kind.singular, role_kind.group
+            role_kind.singular(),
+            role_kind.group
         )));
     }
     more
+}
+
+/// The rules of a role, gathered ones included.
+pub(super) fn all_rules(role: &Value, objects: &dyn Objects) -> Vec<Value> {
+    let mut found = Vec::new();
+    rules_of(role, objects, AGGREGATION_DEPTH, &mut |rule| {
+        found.push(rule.clone());
+    });
+    found
 }
 
 /// Shows the rules of a role. Those of an aggregated role are the rules of the roles its

@@ -7,48 +7,50 @@ use super::super::kinds::Kind;
 use super::super::status::Refusal;
 use super::{AUDIENCE, Attributes, Auth, Objects, User, rbac, text, texts};
 
-/// Answers a review of that kind.
-pub(super) fn answer(
-    auth: &Auth,
-    kind: &Kind,
-    namespace: &str,
-    body: &Value,
-    caller: &User,
-    objects: &dyn Objects,
-    now: Timestamp,
-) -> Result<Value, Refusal> {
-    let spec = &body["spec"];
-    let status = match kind.kind {
-        "TokenReview" => token(auth, spec, objects, now)?,
-        "SubjectAccessReview" => access(auth, kind, spec, &subject(kind, spec)?, objects)?,
-        "LocalSubjectAccessReview" => {
-            local(kind, spec, namespace)?;
-            access(auth, kind, spec, &subject(kind, spec)?, objects)?
+impl Auth {
+    /// Answers a token or access review with the whole object.
+    pub fn answer_review(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        body: &Value,
+        caller: &User,
+        objects: &dyn Objects,
+        now: Timestamp,
+    ) -> Result<Value, Refusal> {
+        let spec = &body["spec"];
+        let status = match kind.kind {
+            "TokenReview" => token(self, spec, objects, now)?,
+            "SubjectAccessReview" => access(self, kind, spec, &subject(kind, spec)?, objects)?,
+            "LocalSubjectAccessReview" => {
+                local(kind, spec, namespace)?;
+                access(self, kind, spec, &subject(kind, spec)?, objects)?
+            }
+            "SelfSubjectAccessReview" => access(self, kind, spec, caller, objects)?,
+            "SelfSubjectRulesReview" => rules(caller, spec, objects)?,
+            "SelfSubjectReview" => json!({ "userInfo": caller.to_info() }),
+            _ => return Err(Refusal::no_such_path()),
+        };
+        let mut review = json!({ "kind": kind.kind, "apiVersion": kind.api_version() });
+        review["metadata"] = match &body["metadata"] {
+            Value::Object(metadata) => Value::Object(metadata.clone()),
+            _ => json!({}),
+        };
+        if kind.namespaced {
+            review["metadata"]["namespace"] = json!(namespace);
         }
-        "SelfSubjectAccessReview" => access(auth, kind, spec, caller, objects)?,
-        "SelfSubjectRulesReview" => rules(caller, spec, objects)?,
-        "SelfSubjectReview" => json!({ "userInfo": caller.to_info() }),
-        _ => return Err(Refusal::no_such_path()),
-    };
-    let mut review = json!({ "kind": kind.kind, "apiVersion": kind.api_version() });
-    review["metadata"] = match &body["metadata"] {
-        Value::Object(metadata) => Value::Object(metadata.clone()),
-        _ => json!({}),
-    };
-    if kind.namespaced {
-        review["metadata"]["namespace"] = json!(namespace);
+        if kind.kind == "SelfSubjectReview" {
+            let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+            review["metadata"]["creationTimestamp"] = json!(whole);
+        } else if kind.kind == "SelfSubjectRulesReview" {
+            // The server does not repeat the question.
+            review["spec"] = json!({});
+        } else {
+            review["spec"] = spec.clone();
+        }
+        review["status"] = status;
+        Ok(review)
     }
-    if kind.kind == "SelfSubjectReview" {
-        let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        review["metadata"]["creationTimestamp"] = json!(whole);
-    } else if kind.kind == "SelfSubjectRulesReview" {
-        // The server does not repeat the question.
-        review["spec"] = json!({});
-    } else {
-        review["spec"] = spec.clone();
-    }
-    review["status"] = status;
-    Ok(review)
 }
 
 /// 422 about one field of an object that has no name.

@@ -102,7 +102,6 @@ impl Signer {
         }))
     }
 
-    /// An identity for a token.
     fn identity(&self) -> String {
         let seed = self.keys.seed().unwrap_or_default();
         let mut bytes = [0; 16];

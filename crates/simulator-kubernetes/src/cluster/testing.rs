@@ -1,9 +1,35 @@
 //! What the tests of this crate ask of a cluster.
 
+use std::time::Duration;
+
+use bowline_simulator::KubeletSpec;
 use serde_json::Value;
 
 use super::Cluster;
 use crate::auth::{Auth, kind};
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Waits until the condition holds, at most an hour of simulated time.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(HOUR, wait)
+        .await
+        .unwrap_or_else(|_| panic!("{what} did not happen"));
+}
+
+pub(crate) fn kubelet(name: &str) -> KubeletSpec {
+    KubeletSpec {
+        node_name: name.to_owned(),
+        machine_id: format!("demo://{name}"),
+        system_uuid: "4c4c4544-0042-3510-8051-b4c04f4d5731".to_owned(),
+        ..KubeletSpec::default()
+    }
+}
 
 impl Cluster {
     pub(crate) fn auth(&self) -> &Auth {

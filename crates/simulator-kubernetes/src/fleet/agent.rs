@@ -208,7 +208,6 @@ impl Agent {
         }
     }
 
-    /// Posts the status.
     async fn report(&self, life: &mut Life) {
         life.reported = Instant::now();
         let Some(node) = &life.node else {
@@ -228,7 +227,6 @@ impl Agent {
         }
     }
 
-    /// Renews the lease.
     async fn renew(&self, life: &mut Life) {
         let interval = self.settings.renew_interval;
         life.renew = Instant::now() + self.random.jitter(interval, RENEW_JITTER);

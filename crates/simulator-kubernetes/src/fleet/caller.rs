@@ -21,26 +21,21 @@ const WATCH_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// A patch by RFC 7386.
 pub(crate) const MERGE: &str = "application/merge-patch+json";
-/// A whole object.
 pub(crate) const OBJECT: &str = "application/json";
 
 /// Why a call brought nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The server refused.
     #[error("the API server answered {code} {reason}: {message}")]
     Refused {
         code: u16,
         reason: String,
         message: String,
     },
-    /// The server could not be reached or did not speak our language.
     #[error("the call failed")]
     Failed(#[source] Box<kube::Error>),
-    /// The request could not be written down.
     #[error("the request is not valid HTTP")]
     Malformed(#[source] http::Error),
-    /// No answer in time.
     #[error("no answer within {} s", CALL_DEADLINE.as_secs())]
     Late,
 }

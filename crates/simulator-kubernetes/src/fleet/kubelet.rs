@@ -57,14 +57,12 @@ impl std::ops::Deref for Kubelet {
 /// Why a kubelet cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeletError {
-    /// Its node address is none.
     #[error("kubelet {node}: --node-ip \"{value}\" is neither one address nor a dual-stack pair")]
     NodeIp {
         node: String,
         /// The flag's value.
         value: String,
     },
-    /// Its name is taken.
     #[error("kubelet {0} is in the fleet already")]
     Joined(String),
 }

@@ -5,35 +5,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::Cluster;
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn kubelet(name: &str) -> KubeletSpec {
-    KubeletSpec {
-        node_name: name.to_owned(),
-        machine_id: format!("demo://{name}"),
-        system_uuid: "4c4c4544-0042-3510-8051-b4c04f4d5731".to_owned(),
-        ..KubeletSpec::default()
-    }
-}
+use crate::cluster::testing::{HOUR, kubelet, until};
 
 fn settings(network: Network) -> Settings {
     Settings {
         network,
         ..Settings::default()
     }
-}
-
-/// Waits until the condition holds, at most an hour of simulated time.
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let wait = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(HOUR, wait)
-        .await
-        .unwrap_or_else(|_| panic!("{what} did not happen"));
 }
 
 fn ready(cluster: &Cluster, name: &str) -> Option<String> {

@@ -1,15 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, named as kind};
 
 /// One story per line: `kind` and `steps`, each an `apply` or `update` with what the reference
 /// implementation made of it (`result`, or `error` and `causes`).
 const VECTORS: &str = include_str!("vectors.jsonl");
-
-fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.kind == name).unwrap()
-}
 
 fn writer(manager: &str, second: i64) -> Writer {
     Writer {
@@ -78,25 +74,6 @@ fn entry<'a>(object: &'a Value, manager: &str) -> &'a Value {
 }
 
 #[test]
-fn a_created_object_has_an_entry_for_what_was_sent_and_nothing_else() {
-    let kind = kind("Service");
-    let sent = service(&json!({ "ports": [{ "port": 80, "targetPort": 80 }] }));
-    let (sent, _) = schema::check_fields(kind, sent, schema::FieldValidation::Strict).unwrap();
-    let created = record_update(kind, None, sent, &writer("kubectl-create", 7));
-    assert_eq!(
-        created["metadata"]["managedFields"],
-        json!([{
-            "manager": "kubectl-create", "operation": "Update", "apiVersion": "v1",
-            "time": "2023-11-14T22:13:27Z", "fieldsType": "FieldsV1",
-            "fieldsV1": { "f:spec": { "f:ports": {
-                ".": {},
-                "k:{\"port\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:port": {}, "f:targetPort": {} },
-            } } },
-        }])
-    );
-}
-
-#[test]
 fn entries_keep_their_time_while_their_manager_changes_nothing() {
     let kind = kind("ConfigMap");
     let config = |data: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": data });
@@ -133,72 +110,6 @@ fn entries_keep_their_time_while_their_manager_changes_nothing() {
     )
     .unwrap();
     assert_eq!(entry(&later, "a")["time"], "2023-11-14T22:17:20Z");
-}
-
-#[test]
-fn conflicts_say_who_owns_what() {
-    let kind = kind("Service");
-    let live = record_update(
-        kind,
-        None,
-        service(&json!({ "type": "ClusterIP" })),
-        &writer("kubectl", 0),
-    );
-    let config = service(&json!({ "type": "LoadBalancer" }));
-    let refusal = apply(kind, Some(&live), &config, &writer("me", 0), false).unwrap_err();
-    assert_eq!((refusal.code, refusal.reason), (409, "Conflict"));
-    assert_eq!(
-        refusal.message,
-        "Apply failed with 1 conflict: conflict with \"kubectl\" using v1: .spec.type"
-    );
-    assert_eq!(
-        refusal.details,
-        json!({ "causes": [{
-            "reason": "FieldManagerConflict", "field": ".spec.type",
-            "message": "conflict with \"kubectl\" using v1",
-        }] })
-    );
-    let forced = apply(kind, Some(&live), &config, &writer("me", 0), true).unwrap();
-    assert_eq!(forced["spec"]["type"], "LoadBalancer");
-    assert_eq!(
-        entry(&forced, "me")["fieldsV1"],
-        json!({ "f:spec": { "f:type": {} } })
-    );
-}
-
-#[test]
-fn fields_of_an_object_without_entries_belong_to_the_time_before() {
-    let kind = kind("ConfigMap");
-    let live = json!({ "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": "c", "uid": "1" }, "data": { "a": "1" } });
-    let untracked = record_update(kind, Some(&live), live.clone(), &writer("u", 0));
-    assert_eq!(untracked, live);
-    let config = json!({ "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": "c" }, "data": { "a": "2" } });
-    let refusal = apply(kind, Some(&live), &config, &writer("a", 0), false).unwrap_err();
-    assert!(
-        refusal
-            .message
-            .contains("\"before-first-apply\" using v1: .data.a")
-    );
-}
-
-#[test]
-fn an_applied_object_keeps_no_trace_of_what_was_withdrawn() {
-    let kind = kind("Node");
-    let node = |labels: Value| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels } });
-    let one = apply(
-        kind,
-        None,
-        &node(json!({ "a": "1" })),
-        &writer("a", 0),
-        false,
-    )
-    .unwrap();
-    let none = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" } });
-    let gone = apply(kind, Some(&one), &none, &writer("a", 1), false).unwrap();
-    assert!(gone["metadata"].get("labels").is_none());
-    assert!(gone["metadata"].get("managedFields").is_none());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Silence, taints, and coming back.
 
-use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::machines::Power;
 use serde_json::json;
 
 use super::*;
 use crate::cluster::Cluster;
+use crate::cluster::testing::{kubelet, until};
 use crate::fleet::{Fleet, Network, UNINITIALIZED};
 
 /// Key and effect of each taint.
@@ -37,30 +37,11 @@ fn conditions(cluster: &Cluster, name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let wait = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(600), wait)
-        .await
-        .unwrap_or_else(|_| panic!("{what} did not happen"));
-}
-
-fn kubelet(name: &str) -> KubeletSpec {
-    KubeletSpec {
-        node_name: name.to_owned(),
-        machine_id: name.to_owned(),
-        ..KubeletSpec::default()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
     let world = World::simulated(1);
     let cluster = Cluster::on_pipe(&world).unwrap();
-    world.machines.set("n1", Power::Running);
+    world.machines.set("demo://n1", Power::Running);
     let _monitor = Monitor::start(&world, cluster.admin().unwrap(), Settings::default());
     let fleet = Fleet::new(
         &world,
@@ -77,7 +58,7 @@ async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
     assert_eq!(taints(&cluster, "n1"), [own.as_str()]);
 
     let last = cluster.lease("n1").unwrap()["spec"]["renewTime"].clone();
-    world.machines.set("n1", Power::Off);
+    world.machines.set("demo://n1", Power::Off);
     let off = tokio::time::Instant::now();
     until("unreachable", || taints(&cluster, "n1").len() == 3).await;
     let took = off.elapsed();
@@ -101,7 +82,7 @@ async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(cluster.calls().len(), quiet, "nothing more to say about it");
 
-    world.machines.set("n1", Power::Running);
+    world.machines.set("demo://n1", Power::Running);
     until("recovery", || taints(&cluster, "n1") == [own.as_str()]).await;
     assert_eq!(conditions(&cluster, "n1")[3].0, "True");
 }
@@ -233,7 +214,7 @@ fn taints_follow_the_conditions_and_foreign_ones_stay() {
 async fn failing_calls_and_broken_watches_do_not_make_a_living_node_unreachable() {
     let world = World::simulated(1);
     let cluster = Cluster::on_pipe(&world).unwrap();
-    world.machines.set("n1", Power::Running);
+    world.machines.set("demo://n1", Power::Running);
     let refuse = Action::Status {
         code: 503,
         headers: BTreeMap::new(),

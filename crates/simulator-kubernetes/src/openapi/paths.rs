@@ -8,120 +8,65 @@ use crate::{
     kinds::{KINDS, Kind, Role},
 };
 
-/// One way to call a path: HTTP method, action, parameters.
+/// One way to call a path: HTTP method, action, names of parameters.
 struct Operation {
     method: &'static str,
     action: &'static str,
-    parameters: &'static [Parameter],
+    parameters: &'static str,
 }
 
-/// A query parameter: name, type, description.
-type Parameter = (&'static str, &'static str, &'static str);
+/// Query parameters, one a line: name, type, description.
+const PARAMETERS: &str = "\
+allowWatchBookmarks boolean Send bookmarks while watching.
+continue string Where the list goes on.
+dryRun string All: check, but store nothing.
+fieldManager string Who owns the fields that change.
+fieldSelector string Only objects with these fields.
+fieldValidation string Ignore, Warn or Strict: what to do about unknown fields.
+force boolean Take fields that others own; for apply only.
+gracePeriodSeconds integer Time that the object gets.
+labelSelector string Only objects with these labels.
+limit integer Objects in one answer.
+orphanDependents boolean Keep dependents; older form.
+propagationPolicy string What becomes of dependents.
+resourceVersion string How fresh the answer has to be.
+resourceVersionMatch string How that version is meant.
+sendInitialEvents boolean Begin a watch with what is there.
+timeoutSeconds integer End the call after that.
+watch boolean Stay and send changes.";
 
-const DRY_RUN: Parameter = ("dryRun", "string", "All: check, but store nothing.");
-const MANAGER: Parameter = ("fieldManager", "string", "Who owns the fields that change.");
-const VALIDATION: Parameter = (
-    "fieldValidation",
-    "string",
-    "Ignore, Warn or Strict: what to do about unknown fields.",
-);
-const FORCE: Parameter = (
-    "force",
-    "boolean",
-    "Take fields that others own; for apply only.",
-);
+const LIST: &str = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion \
+    resourceVersionMatch sendInitialEvents timeoutSeconds watch";
+const DELETE: &str = "dryRun gracePeriodSeconds orphanDependents propagationPolicy";
+const WRITE: &str = "dryRun fieldManager fieldValidation";
+const PATCH: &str = "dryRun fieldManager fieldValidation force";
 
-const LIST: &[Parameter] = &[
-    (
-        "allowWatchBookmarks",
-        "boolean",
-        "Send bookmarks while watching.",
-    ),
-    ("continue", "string", "Where the list goes on."),
-    ("fieldSelector", "string", "Only objects with these fields."),
-    ("labelSelector", "string", "Only objects with these labels."),
-    ("limit", "integer", "Objects in one answer."),
-    (
-        "resourceVersion",
-        "string",
-        "How fresh the answer has to be.",
-    ),
-    (
-        "resourceVersionMatch",
-        "string",
-        "How that version is meant.",
-    ),
-    (
-        "sendInitialEvents",
-        "boolean",
-        "Begin a watch with what is there.",
-    ),
-    ("timeoutSeconds", "integer", "End the call after that."),
-    ("watch", "boolean", "Stay and send changes."),
-];
+const fn operation(
+    method: &'static str,
+    action: &'static str,
+    parameters: &'static str,
+) -> Operation {
+    Operation {
+        method,
+        action,
+        parameters,
+    }
+}
 
-const DELETE: &[Parameter] = &[
-    DRY_RUN,
-    (
-        "gracePeriodSeconds",
-        "integer",
-        "Time that the object gets.",
-    ),
-    (
-        "orphanDependents",
-        "boolean",
-        "Keep dependents; older form.",
-    ),
-    ("propagationPolicy", "string", "What becomes of dependents."),
-];
-
-const WRITE: &[Parameter] = &[DRY_RUN, MANAGER, VALIDATION];
-const PATCH: &[Parameter] = &[DRY_RUN, MANAGER, VALIDATION, FORCE];
-
-const POST: Operation = Operation {
-    method: "post",
-    action: "post",
-    parameters: WRITE,
-};
-const GET: Operation = Operation {
-    method: "get",
-    action: "get",
-    parameters: &[],
-};
+const POST: Operation = operation("post", "post", WRITE);
+const UPDATE: Operation = operation("put", "put", WRITE);
 
 const COLLECTION: &[Operation] = &[
-    Operation {
-        method: "get",
-        action: "list",
-        parameters: LIST,
-    },
+    operation("get", "list", LIST),
     POST,
-    Operation {
-        method: "delete",
-        action: "deletecollection",
-        parameters: DELETE,
-    },
+    operation("delete", "deletecollection", DELETE),
 ];
 
-const UPDATE: Operation = Operation {
-    method: "put",
-    action: "put",
-    parameters: WRITE,
-};
-
 const SINGLE: &[Operation] = &[
-    GET,
+    operation("get", "get", ""),
     UPDATE,
-    Operation {
-        method: "patch",
-        action: "patch",
-        parameters: PATCH,
-    },
-    Operation {
-        method: "delete",
-        action: "delete",
-        parameters: DELETE,
-    },
+    operation("patch", "patch", PATCH),
+    operation("delete", "delete", DELETE),
 ];
 
 pub(super) fn paths(group: &str, version: &str) -> Map<String, Value> {
@@ -229,11 +174,14 @@ impl Place {
         };
         let parameters: Vec<Value> = operation
             .parameters
-            .iter()
-            .map(|(name, kind, words)| {
-                json!({
+            .split_whitespace()
+            .filter_map(|name| {
+                let mut lines = PARAMETERS.lines().map(|line| line.splitn(3, ' '));
+                let mut row = lines.find_map(|mut row| (row.next()? == name).then_some(row))?;
+                let (kind, words) = (row.next()?, row.next()?);
+                Some(json!({
                     "name": name, "in": "query", "description": words, "schema": { "type": kind },
-                })
+                }))
             })
             .collect();
         let mut entry = json!({

@@ -15,7 +15,6 @@ const WORDS: &str = include_str!("words.txt");
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// A reference to a schema.
 pub(super) fn reference(full_name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{full_name}") })
 }

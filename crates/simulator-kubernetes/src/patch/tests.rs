@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::KINDS;
+use crate::kinds::named;
 
 /// One case per line: `kind`, `object`, `patch`, and what the reference implementation made of
 /// them (`result` or `error`).
@@ -13,7 +13,7 @@ fn strategic_patches_give_what_the_reference_implementation_gives() {
     let mut seen = 0;
     for line in VECTORS.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
-        let kind = KINDS.iter().find(|kind| case["kind"] == kind.kind).unwrap();
+        let kind = named(case["kind"].as_str().unwrap());
         let outcome = strategic_patch(kind, &case["object"], &case["patch"]);
         match (outcome, case.get("error").and_then(Value::as_str)) {
             (Ok(result), None) => assert_eq!(result, case["result"], "{line}"),
@@ -28,91 +28,9 @@ fn strategic_patches_give_what_the_reference_implementation_gives() {
 }
 
 #[test]
-fn broken_strategic_patches_have_the_servers_codes() {
-    let node = KINDS.iter().find(|kind| kind.kind == "Node").unwrap();
-    let object = json!({ "metadata": { "finalizers": ["a"] }, "status": { "conditions": [{ "type": "A" }] } });
-    for (patch, code, message) in [
-        (json!([]), 400, "invalid JSON document"),
-        (
-            json!({ "metadata": { "$retainKeys": 1 } }),
-            400,
-            "invalid patch format of retainKeys",
-        ),
-        (
-            json!({ "metadata": { "$deleteFromPrimitiveList": ["a"] } }),
-            400,
-            "invalid patch format of primitive list",
-        ),
-        (
-            json!({ "metadata": { "$setElementOrder": ["a"] } }),
-            400,
-            "invalid patch format of setElementOrder list",
-        ),
-        (
-            json!({ "status": { "conditions": [{ "status": "x" }] } }),
-            500,
-            "map: map[status:x] does not contain declared merge key: type",
-        ),
-        (
-            json!({ "metadata": { "$setElementOrder/finalizers": 1 } }),
-            500,
-            "expected a []interface {}, but received a int64",
-        ),
-    ] {
-        let refusal = strategic_patch(node, &object, &patch).unwrap_err();
-        assert_eq!((refusal.code, refusal.message.as_str()), (code, message));
-    }
-}
-
-#[test]
-fn json_patches_apply_or_are_refused_like_the_servers() {
-    let object = json!({ "metadata": { "labels": { "a/b": "1" } }, "list": [1, 2] });
-    for (patch, result) in [
-        (
-            json!([{ "op": "test", "path": "/metadata/labels/a~1b", "value": "1" },
-                   { "op": "replace", "path": "/metadata/labels/a~1b", "value": "2" },
-                   { "op": "add", "path": "/list/-", "value": 3 },
-                   { "op": "remove", "path": "/list/0" }]),
-            Ok(json!({ "metadata": { "labels": { "a/b": "2" } }, "list": [2, 3] })),
-        ),
-        (
-            json!([{ "op": "move", "from": "/list", "path": "/metadata/list" },
-                   { "op": "copy", "from": "/metadata/list/1", "path": "/x" }]),
-            Ok(json!({ "metadata": { "labels": { "a/b": "1" }, "list": [1, 2] }, "x": 2 })),
-        ),
-        (
-            json!([{ "op": "test", "path": "/list/0", "value": 9 }]),
-            Err((422, "Invalid")),
-        ),
-        (
-            json!([{ "op": "remove", "path": "/nothing" }]),
-            Err((422, "Invalid")),
-        ),
-        (
-            json!([{ "op": "replace", "path": "/no/thing", "value": 1 }]),
-            Err((422, "Invalid")),
-        ),
-        (
-            json!([{ "op": "replace", "path": "/list/7", "value": 1 }]),
-            Err((422, "Invalid")),
-        ),
-        (
-            json!([{ "op": "replace", "path": "/metadata/labels", "value": {} },
-                   { "op": "replace", "path": "/list", "value": [] },
-                   { "op": "replace", "path": "/new", "value": 1 }]),
-            Ok(json!({ "metadata": { "labels": {} }, "list": [], "new": 1 })),
-        ),
-        (json!({ "op": "add" }), Err((400, "BadRequest"))),
-        (
-            json!([{ "op": "paint", "path": "/a" }]),
-            Err((422, "Invalid")),
-        ),
-    ] {
-        let outcome = json_patch(&object, &patch).map_err(|refusal| (refusal.code, refusal.reason));
-        assert_eq!(outcome, result, "{patch}");
-    }
+fn a_json_patch_has_a_limit() {
     let many = vec![json!({ "op": "add", "path": "/x", "value": 1 }); OPERATIONS + 1];
-    let refusal = json_patch(&object, &many.into()).unwrap_err();
+    let refusal = json_patch(&json!({}), &many.into()).unwrap_err();
     assert_eq!(
         (refusal.code, refusal.reason),
         (413, "RequestEntityTooLarge")
@@ -181,7 +99,7 @@ proptest! {
         before in prop::collection::btree_set("[a-f]", 0..5),
         patch in prop::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..6).prop_shuffle(),
     ) {
-        let node = KINDS.iter().find(|kind| kind.kind == "Node").unwrap();
+        let node = named("Node");
         let conditions = |names: &[&str], status: &str| -> Value {
             names.iter().map(|name| json!({ "type": name, "status": status })).collect()
         };

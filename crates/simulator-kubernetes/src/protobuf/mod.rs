@@ -28,18 +28,14 @@ const NUMBERS: &str = include_str!("numbers.txt");
 /// Why a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It does not start as it should.
     #[error(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
     )]
     NoPrefix,
-    /// The bytes end too early or are no protobuf.
     #[error("unexpected EOF")]
     Broken,
-    /// Messages are nested too deep.
     #[error("the message is nested too deep")]
     TooDeep,
-    /// Nothing is known about its kind.
     #[error("the kind of the message is not known")]
     UnknownKind,
 }

@@ -28,9 +28,7 @@ pub enum Type {
     /// A string, also one with a closed set of values.
     Text,
     Boolean,
-    /// A 32-bit integer.
     Integer32,
-    /// A 64-bit integer.
     Integer64,
     /// An amount such as `500m` or `2Gi`.
     Quantity,
@@ -47,7 +45,6 @@ pub enum Type {
     /// A structure: its place in the [`Catalogue`].
     Struct(usize),
     List(Box<Type>),
-    /// A map from strings.
     Map(Box<Type>),
 }
 
@@ -92,9 +89,7 @@ pub struct Field {
     pub kind: Type,
     /// Absence and zero are told apart.
     pub optional: bool,
-    /// Must be given.
     pub required: bool,
-    /// When it is written.
     pub written: Written,
     /// List semantics; meaningless for other types.
     pub list: ListShape,
@@ -108,7 +103,6 @@ pub struct Field {
     pub go: Option<&'static str>,
 }
 
-/// A structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Struct {
     /// `NodeStatus`.
@@ -160,7 +154,6 @@ impl Catalogue {
         }
     }
 
-    /// All structures.
     pub fn structs(&self) -> &[Struct] {
         &self.structs
     }

@@ -1,15 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::{KINDS, by_kind};
-
-fn kind(name: &str) -> &'static Kind {
-    KINDS.iter().find(|kind| kind.kind == name).unwrap()
-}
-
-fn check(name: &str, object: Value) -> (Value, Vec<String>) {
-    check_fields(kind(name), object, FieldValidation::Warn).unwrap()
-}
+use crate::kinds::{KINDS, by_kind, named as kind};
 
 #[test]
 fn the_text_reads_and_every_served_kind_has_its_type() {
@@ -53,51 +45,24 @@ fn broken_text_is_refused_with_its_line() {
 
 #[test]
 fn list_semantics_and_patch_strategies_are_those_of_the_api() {
-    let map = |keys: &[&'static str]| ListShape::Map(keys.to_vec());
-    for (path, list, merge, key) in [
-        ("Node.status.addresses", map(&["type"]), true, Some("type")),
-        ("Node.status.conditions", map(&["type"]), true, Some("type")),
-        ("Node.status.images", ListShape::Atomic, false, None),
-        ("Node.spec.taints", ListShape::Atomic, false, None),
-        ("Node.spec.podCIDRs", ListShape::Set, true, None),
-        ("Node.metadata.finalizers", ListShape::Set, true, None),
-        (
-            "Node.metadata.ownerReferences",
-            map(&["uid"]),
-            true,
-            Some("uid"),
-        ),
-        (
-            "Service.spec.ports",
-            map(&["port", "protocol"]),
-            true,
-            Some("port"),
-        ),
-        (
-            "Service.status.loadBalancer.ingress",
-            ListShape::Atomic,
-            false,
-            None,
-        ),
-        (
-            "Service.status.conditions",
-            map(&["type"]),
-            true,
-            Some("type"),
-        ),
-        ("EndpointSlice.endpoints", ListShape::Atomic, false, None),
+    for (path, list, merge) in [
+        ("Node.status.addresses", "map type", "merge by type"),
+        ("Node.status.conditions", "map type", "merge by type"),
+        ("Node.status.images", "atomic", "replace"),
+        ("Node.spec.taints", "atomic", "replace"),
+        ("Node.spec.podCIDRs", "set", "merge"),
+        ("Node.metadata.finalizers", "set", "merge"),
+        ("Node.metadata.ownerReferences", "map uid", "merge by uid"),
+        ("Service.spec.ports", "map port protocol", "merge by port"),
+        ("Service.status.loadBalancer.ingress", "atomic", "replace"),
+        ("Service.status.conditions", "map type", "merge by type"),
+        ("EndpointSlice.endpoints", "atomic", "replace"),
         (
             "CertificateSigningRequest.status.conditions",
-            map(&["type"]),
-            false,
-            None,
+            "map type",
+            "replace",
         ),
-        (
-            "Secret.metadata.managedFields",
-            ListShape::Atomic,
-            false,
-            None,
-        ),
+        ("Secret.metadata.managedFields", "atomic", "replace"),
     ] {
         let mut names = path.split('.');
         let mut structure = catalogue().structure(&type_of(kind(names.next().unwrap())));
@@ -107,65 +72,19 @@ fn list_semantics_and_patch_strategies_are_those_of_the_api() {
             structure = found.and_then(|f| catalogue().structure(&f.kind));
         }
         let field = found.unwrap_or_else(|| panic!("{path}"));
-        assert_eq!(
-            (&field.list, field.patch.merge, field.patch.key),
-            (&list, merge, key),
-            "{path}"
-        );
+        let shape = match &field.list {
+            ListShape::Atomic => "atomic".to_owned(),
+            ListShape::Set => "set".to_owned(),
+            ListShape::Map(keys) => format!("map {}", keys.join(" ")),
+        };
+        let patched = match (field.patch.merge, field.patch.key) {
+            (true, Some(key)) => format!("merge by {key}"),
+            (true, None) => "merge".to_owned(),
+            (false, None) => "replace".to_owned(),
+            (false, Some(key)) => format!("replace by {key}"),
+        };
+        assert_eq!((shape.as_str(), patched.as_str()), (list, merge), "{path}");
     }
-}
-
-#[test]
-fn objects_are_kept_the_way_the_server_writes_them() {
-    for (name, sent, kept) in [
-        (
-            "ConfigMap",
-            json!({ "metadata": { "name": "a", "labels": {}, "finalizers": [] }, "data": { "k": "" } }),
-            json!({ "metadata": { "name": "a" }, "data": { "k": "" } }),
-        ),
-        (
-            "Service",
-            json!({ "metadata": {}, "spec": { "ports": [{ "port": 80, "nodePort": 0 }], "selector": null,
-                    "allocateLoadBalancerNodePorts": false } }),
-            json!({ "metadata": {}, "spec": { "ports": [{ "port": 80, "targetPort": 0 }],
-                    "allocateLoadBalancerNodePorts": false }, "status": { "loadBalancer": {} } }),
-        ),
-        (
-            "Namespace",
-            json!({ "metadata": { "name": "n", "creationTimestamp": null } }),
-            json!({ "metadata": { "name": "n" }, "spec": {}, "status": {} }),
-        ),
-        (
-            "Role",
-            json!({ "metadata": {}, "rules": [] }),
-            json!({ "metadata": {}, "rules": null }),
-        ),
-        (
-            "Lease",
-            json!({ "spec": { "renewTime": "2026-01-02T03:04:05.500000+01:00", "leaseTransitions": 0 } }),
-            json!({ "metadata": {}, "spec": { "renewTime": "2026-01-02T02:04:05.500000Z", "leaseTransitions": 0 } }),
-        ),
-        (
-            "Event",
-            json!({ "metadata": {}, "involvedObject": { "kind": "Node" }, "lastTimestamp": "2026-01-02T03:04:05.9Z" }),
-            json!({ "metadata": {}, "involvedObject": { "kind": "Node" }, "source": {}, "firstTimestamp": null,
-                    "lastTimestamp": "2026-01-02T03:04:05Z", "eventTime": null,
-                    "reportingComponent": "", "reportingInstance": "" }),
-        ),
-    ] {
-        assert_eq!(check(name, sent), (kept, Vec::new()), "{name}");
-    }
-    let (node, _) = check(
-        "Node",
-        json!({ "metadata": {}, "status": { "capacity": { "cpu": 4 } } }),
-    );
-    assert_eq!(node["spec"], json!({}));
-    assert_eq!(node["status"]["capacity"]["cpu"], "4");
-    assert_eq!(
-        node["status"]["daemonEndpoints"],
-        json!({ "kubeletEndpoint": { "Port": 0 } })
-    );
-    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "");
 }
 
 #[test]
@@ -175,113 +94,6 @@ fn decoding_what_was_kept_changes_nothing() {
         let twice = check_fields(kind, once.clone(), FieldValidation::Strict).unwrap();
         assert_eq!(twice, (once, Vec::new()), "{}", kind.kind);
     }
-}
-
-#[test]
-fn unknown_fields_are_dropped_warned_about_or_refused() {
-    let object = json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": { "nome": "x" },
-        "spec": { "foo": 1, "taints": [{ "key": "a", "effect": "NoSchedule", "efect": 1 }] },
-    });
-    let node = kind("Node");
-    let paths = ["metadata.nome", "spec.foo", "spec.taints[0].efect"];
-    let texts: Vec<String> = paths
-        .iter()
-        .map(|p| format!("unknown field \"{p}\""))
-        .collect();
-    let (kept, warnings) = check("Node", object.clone());
-    assert_eq!(warnings, texts);
-    assert_eq!(
-        kept["spec"],
-        json!({ "taints": [{ "key": "a", "effect": "NoSchedule" }] })
-    );
-    let (_, none) = check_fields(node, object.clone(), FieldValidation::Ignore).unwrap();
-    assert!(none.is_empty());
-    let refusal = check_fields(node, object.clone(), FieldValidation::Strict).unwrap_err();
-    assert_eq!((refusal.code, refusal.reason), (400, "BadRequest"));
-    assert_eq!(
-        refusal.message,
-        format!(
-            "Node in version \"v1\" cannot be handled as a Node: strict decoding error: {}",
-            texts.join(", ")
-        )
-    );
-    let patched = check_patched(node, object, FieldValidation::Strict, "map[]").unwrap_err();
-    assert_eq!((patched.code, patched.reason), (422, "Invalid"));
-    assert!(
-        patched
-            .message
-            .starts_with(" \"\" is invalid: patch: Invalid value: \"map[]\": strict")
-    );
-}
-
-#[test]
-fn wrong_types_are_refused_in_the_decoders_words() {
-    for (object, message) in [
-        (
-            json!({ "spec": { "unschedulable": "yes" } }),
-            "json: cannot unmarshal string into Go struct field NodeSpec.spec.unschedulable of type bool",
-        ),
-        (
-            json!({ "metadata": { "name": 1 } }),
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
-        ),
-        (
-            json!({ "metadata": { "labels": { "a": true } } }),
-            "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
-        ),
-        (
-            json!({ "metadata": { "labels": "a" } }),
-            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
-        ),
-        (
-            json!({ "spec": { "taints": {} } }),
-            "json: cannot unmarshal object into Go struct field NodeSpec.spec.taints of type []v1.Taint",
-        ),
-        (
-            json!({ "spec": { "taints": [{ "effect": 1 }] } }),
-            "json: cannot unmarshal number into Go struct field Taint.spec.taints.effect of type v1.TaintEffect",
-        ),
-        (
-            json!({ "spec": [] }),
-            "json: cannot unmarshal array into Go struct field Node.spec of type v1.NodeSpec",
-        ),
-        (
-            json!({ "metadata": { "generation": 1.5 } }),
-            "json: cannot unmarshal number 1.5 into Go struct field ObjectMeta.metadata.generation of type int64",
-        ),
-        (
-            json!({ "status": { "capacity": { "cpu": "much" } } }),
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-        ),
-        (
-            json!([]),
-            "json: cannot unmarshal array into Go value of type v1.Node",
-        ),
-    ] {
-        let refusal = check_fields(kind("Node"), object, FieldValidation::Ignore).unwrap_err();
-        assert_eq!(
-            refusal.message,
-            format!("Node in version \"v1\" cannot be handled as a Node: {message}")
-        );
-        assert_eq!(refusal.code, 400);
-    }
-}
-
-#[test]
-fn secrets_must_be_base64_and_times_must_be_times() {
-    let fails = |name: &str, object| {
-        check_fields(kind(name), object, FieldValidation::Ignore)
-            .unwrap_err()
-            .message
-    };
-    assert!(
-        fails("Secret", json!({ "data": { "a": "b*b=" } }))
-            .ends_with("illegal base64 data at input byte 1")
-    );
-    assert!(
-        fails("Lease", json!({ "spec": { "renewTime": "now" } })).contains("parsing time \"now\"")
-    );
 }
 
 #[test]

@@ -19,7 +19,6 @@ pub(super) enum LabelRule {
 }
 
 impl LabelRule {
-    /// Whether labels meet it.
     pub(super) fn matches(&self, labels: &Value) -> bool {
         let value = |key: &str| labels.get(key).and_then(Value::as_str);
         let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());
@@ -73,21 +72,28 @@ pub(super) fn parse(selector: &str) -> Result<Vec<LabelRule>, Refusal> {
         at: 0,
     };
     let mut rules = Vec::new();
-    while parser.at < parser.tokens.len() {
-        rules.push(parser.rule()?);
+    let mut expected = "!, identifier, or 'end of string'";
+    while !parser.tokens.is_empty() {
+        match parser.tokens.get(parser.at) {
+            Some(Token::Word(_) | Token::Sign("!")) => rules.push(parser.rule()?),
+            other => return Err(between(other, expected)),
+        }
+        expected = "identifier after ','";
         match parser.next() {
             None => break,
-            Some(Token::Sign(",")) if parser.at < parser.tokens.len() => {}
-            other => {
-                let mut refusal = unexpected(other.as_ref(), "',' or 'end of string'");
-                // Between requirements the server does not say which it was reading.
-                let start = "unable to parse requirement: ";
-                refusal.message = refusal.message.trim_start_matches(start).to_owned();
-                return Err(refusal);
-            }
+            Some(Token::Sign(",")) => {}
+            other => return Err(between(other.as_ref(), "',' or 'end of string'")),
         }
     }
     Ok(rules)
+}
+
+/// Between requirements the server does not say which it was reading.
+fn between(token: Option<&Token>, expected: &str) -> Refusal {
+    let mut refusal = unexpected(token, expected);
+    let start = "unable to parse requirement: ";
+    refusal.message = refusal.message.trim_start_matches(start).to_owned();
+    refusal
 }
 
 fn unexpected(token: Option<&Token>, expected: &str) -> Refusal {

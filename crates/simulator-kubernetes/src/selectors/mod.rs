@@ -9,7 +9,6 @@ use super::object::text;
 use super::status::Refusal;
 use labels::LabelRule;
 
-/// Both selectors of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector {
     labels: Vec<LabelRule>,
@@ -54,7 +53,6 @@ impl Selector {
         });
     }
 
-    /// Whether an object is selected.
     pub fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.labels.iter().all(|rule| rule.matches(labels))

@@ -125,7 +125,6 @@ impl KubernetesApi {
         }
     }
 
-    /// Opens a watch.
     pub(super) async fn watch(
         &self,
         kind: &'static Kind,

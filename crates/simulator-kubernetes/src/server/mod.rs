@@ -68,7 +68,6 @@ impl KubernetesApi {
         &self.store
     }
 
-    /// One object.
     pub fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
         self.store.get(kind, namespace, name)
     }
@@ -88,7 +87,6 @@ impl KubernetesApi {
         self.store.remove(kind, namespace, name)
     }
 
-    /// Ends every open watch.
     pub fn break_watches(&self) {
         self.store.break_watches();
     }
@@ -98,7 +96,6 @@ impl KubernetesApi {
         self.store.restore(revision)
     }
 
-    /// Forgets all history.
     pub fn compact(&self) {
         self.store.compact();
     }

@@ -74,7 +74,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The pulse now.
     pub fn current(&self) -> Pulse {
         *self.shared.lock()
     }

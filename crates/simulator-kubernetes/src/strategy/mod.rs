@@ -25,7 +25,6 @@ use problem::{Problem, invalid};
 pub struct Context<'a> {
     /// The stored objects.
     pub state: &'a State,
-    /// Who writes.
     pub user: &'a User,
     pub now: Timestamp,
     /// Addresses and ports.
@@ -212,7 +211,6 @@ pub fn fill(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// Removes a field.
 pub fn drop_field(object: &mut Value, field: &str) {
     if let Some(map) = object.as_object_mut() {
         map.remove(field);

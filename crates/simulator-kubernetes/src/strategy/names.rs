@@ -15,6 +15,13 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
+/// What is wrong with a text that has a limit and a rule.
+fn checked(text: &str, limit: usize, is_good: bool, rule: &str) -> Vec<String> {
+    let length = (text.len() > limit).then(|| too_long(limit));
+    let form = (!is_good).then(|| rule.to_owned());
+    length.into_iter().chain(form).collect()
+}
+
 fn is_label(text: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     text.starts_with(plain)
@@ -33,26 +40,17 @@ fn is_key(text: &str) -> bool {
 
 /// What is wrong with a DNS label.
 pub fn label(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if text.len() > LABEL_LIMIT {
-        faults.push(too_long(LABEL_LIMIT));
-    }
-    if !is_label(text) {
-        faults.push(LABEL_RULE.to_owned());
-    }
-    faults
+    checked(text, LABEL_LIMIT, is_label(text), LABEL_RULE)
 }
 
 /// What is wrong with a DNS subdomain.
 pub fn subdomain(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if text.len() > SUBDOMAIN_LIMIT {
-        faults.push(too_long(SUBDOMAIN_LIMIT));
-    }
-    if !text.split('.').all(is_label) {
-        faults.push(SUBDOMAIN_RULE.to_owned());
-    }
-    faults
+    checked(
+        text,
+        SUBDOMAIN_LIMIT,
+        text.split('.').all(is_label),
+        SUBDOMAIN_RULE,
+    )
 }
 
 /// What is wrong with a label key, a finalizer, a taint key: `[domain/]name`.
@@ -88,26 +86,19 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 
 /// What is wrong with a label's value.
 pub fn label_value(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if text.len() > LABEL_LIMIT {
-        faults.push(too_long(LABEL_LIMIT));
-    }
-    if !text.is_empty() && !is_key(text) {
-        faults.push(VALUE_RULE.to_owned());
-    }
-    faults
+    checked(
+        text,
+        LABEL_LIMIT,
+        text.is_empty() || is_key(text),
+        VALUE_RULE,
+    )
 }
 
 /// What is wrong with a key of a ConfigMap or Secret.
 pub fn config_key(key: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if key.len() > SUBDOMAIN_LIMIT {
-        faults.push(too_long(SUBDOMAIN_LIMIT));
-    }
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if key.is_empty() || !key.chars().all(plain) {
-        faults.push(CONFIG_KEY_RULE.to_owned());
-    }
+    let good = !key.is_empty() && key.chars().all(plain);
+    let mut faults = checked(key, SUBDOMAIN_LIMIT, good, CONFIG_KEY_RULE);
     match key {
         "." => faults.push("must not be '.'".to_owned()),
         ".." => faults.push("must not be '..'".to_owned()),

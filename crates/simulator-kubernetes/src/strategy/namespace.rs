@@ -8,7 +8,6 @@ use super::{fill, keep};
 /// The finalizer that the namespace's content holds.
 const KUBERNETES: &str = "kubernetes";
 
-/// Fills in what was left out.
 pub fn defaults(namespace: &mut Value) {
     fill(namespace, "spec", json!({}));
     fill(namespace, "status", json!({}));

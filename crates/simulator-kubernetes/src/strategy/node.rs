@@ -11,7 +11,6 @@ use super::{drop_empty, drop_field, fill, names};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Fills in what was left out.
 pub fn defaults(node: &mut Value) {
     fill(node, "spec", json!({}));
     fill(node, "status", json!({}));
@@ -59,24 +58,11 @@ pub fn defaults(node: &mut Value) {
         "daemonEndpoints",
         json!({ "kubeletEndpoint": { "Port": 0 } }),
     );
-    let blank: serde_json::Map<String, Value> = [
-        "machineID",
-        "systemUUID",
-        "bootID",
-        "kernelVersion",
-        "osImage",
-        "containerRuntimeVersion",
-        "kubeletVersion",
-        "kubeProxyVersion",
-        "operatingSystem",
-        "architecture",
-    ]
-    .into_iter()
-    .map(|field| (field.to_owned(), "".into()))
-    .collect();
     fill(&mut node["status"], "nodeInfo", json!({}));
-    for (field, value) in blank {
-        fill(&mut node["status"]["nodeInfo"], &field, value);
+    let blank = "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion \
+                 kubeletVersion kubeProxyVersion operatingSystem architecture";
+    for field in blank.split_whitespace() {
+        fill(&mut node["status"]["nodeInfo"], field, "");
     }
 }
 
@@ -97,16 +83,12 @@ pub fn prepare_create(node: &mut Value) {
     }
 }
 
-/// Checks a node.
 pub fn validate(node: &Value) -> Vec<Problem> {
     let mut problems = validate_taints(&node["spec"]["taints"]);
     let cidrs: Vec<&str> = strings(&node["spec"]["podCIDRs"]).collect();
     for (index, cidr) in cidrs.iter().enumerate() {
-        if cidr.parse::<ipnet::IpNet>().is_err() {
-            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            let field = format!("spec.podCIDRs[{index}]");
-            problems.push(Problem::invalid(&field, &json!(cidr), detail));
-        }
+        let field = format!("spec.podCIDRs[{index}]");
+        problems.extend(Problem::unless_range(&field, cidr));
     }
     for list in ["capacity", "allocatable"] {
         for (resource, amount) in entries(&node["status"][list]) {
@@ -134,9 +116,7 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
     for (index, taint) in taints.as_array().into_iter().flatten().enumerate() {
         let at = |field: &str| format!("metadata.taints[{index}].{field}");
         let key = taint["key"].as_str().unwrap_or_default();
-        for fault in names::qualified_name(key) {
-            problems.push(Problem::invalid(&at("key"), &json!(key), &fault));
-        }
+        problems.extend(Problem::faults(&at("key"), key, names::qualified_name(key)));
         let value = taint["value"].as_str().unwrap_or_default();
         let faults = names::label_value(value);
         if !faults.is_empty() {
@@ -144,12 +124,10 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
             problems.push(Problem::invalid(&at("value"), &json!(value), &detail));
         }
         let effect = taint["effect"].as_str().unwrap_or_default();
-        if effect.is_empty() {
-            problems.push(Problem::required(&at("effect"), ""));
-        } else if !EFFECTS.contains(&effect) {
-            let value = json!(effect);
-            problems.push(Problem::unsupported(&at("effect"), &value, &EFFECTS));
-        }
+        problems.extend(match effect {
+            "" => Some(Problem::required(&at("effect"), "")),
+            effect => Problem::unless_known(&at("effect"), &json!(effect), &EFFECTS),
+        });
         if !seen.insert((key, effect)) {
             let detail = "taints must be unique by key and effect pair";
             let field = format!("metadata.taints[{index}]");
@@ -166,7 +144,6 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
     problems
 }
 
-/// Checks a change of a node.
 pub fn validate_update(node: &Value, old: &Value) -> Vec<Problem> {
     let mut problems = validate(node);
     // The server looks at the taints of a changed node twice.
@@ -194,82 +171,4 @@ pub fn validate_update(node: &Value, old: &Value) -> Vec<Problem> {
         problems.push(Problem::forbidden("spec.providerID", detail));
     }
     problems
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_set_once_stays() {
-        let rows = [
-            (json!({}), json!({"providerID": "a://1"}), 0),
-            (
-                json!({"providerID": "a://1"}),
-                json!({"providerID": "a://1"}),
-                0,
-            ),
-            (
-                json!({"providerID": "a://1"}),
-                json!({"providerID": "a://2"}),
-                1,
-            ),
-            (json!({"providerID": "a://1"}), json!({}), 1),
-            (
-                json!({}),
-                json!({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}),
-                0,
-            ),
-            (
-                json!({"podCIDRs": ["10.0.0.0/24"]}),
-                json!({"podCIDRs": ["10.0.1.0/24"]}),
-                1,
-            ),
-            (json!({"podCIDRs": ["10.0.0.0/24"]}), json!({}), 1),
-            (
-                json!({}),
-                json!({"podCIDRs": ["10.0.0.0/24", "10.0.1.0/24"]}),
-                1,
-            ),
-            (json!({}), json!({"podCIDRs": ["x"]}), 1),
-            (
-                json!({}),
-                json!({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]}),
-                2,
-            ),
-            (
-                json!({}),
-                json!({"taints": [{"key": "a b", "effect": "Never"}]}),
-                4,
-            ),
-        ];
-        for (old, new, problems) in rows {
-            let found = validate_update(&json!({ "spec": new }), &json!({ "spec": old }));
-            assert_eq!(found.len(), problems, "{old} -> {new}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn the_same_address_twice_is_refused() {
-        let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
-        let node = json!({ "status": { "addresses": [address, address] } });
-        let problems = validate_update(&node, &json!({}));
-        assert_eq!(
-            problems[0].message,
-            "Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"10.0.0.1\"}"
-        );
-        assert_eq!(problems[0].field, "status.addresses[1]");
-    }
-
-    #[test]
-    fn a_new_node_gets_the_not_ready_taint_once() {
-        let mut node = json!({ "spec": { "taints": [
-            { "key": NOT_READY, "effect": "NoSchedule" }] } });
-        prepare_create(&mut node);
-        assert_eq!(node["spec"]["taints"].as_array().unwrap().len(), 1);
-        let mut node = json!({});
-        defaults(&mut node);
-        prepare_create(&mut node);
-        assert_eq!(node["spec"]["taints"][0]["key"], NOT_READY);
-    }
 }

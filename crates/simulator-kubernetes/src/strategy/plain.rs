@@ -12,14 +12,12 @@ use super::problem::Problem;
 use super::{drop_empty, drop_field, fill, names};
 use crate::events;
 use crate::kinds::Kind;
-use crate::object::text;
+use crate::object::{list, text};
 
 /// All data of a Secret or ConfigMap together.
 const DATA_LIMIT: usize = 1024 * 1024;
-const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Fills in what was left out.
 pub fn defaults(kind: &Kind, object: &mut Value) {
     match kind.kind {
         "Secret" => {
@@ -149,7 +147,6 @@ pub fn prepare_update(kind: &Kind, object: &mut Value, old: &Value) {
     }
 }
 
-/// Checks an object.
 pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     match kind.kind {
         "Lease" => validate_lease(&object["spec"]),
@@ -170,7 +167,6 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     }
 }
 
-/// Checks a changed object.
 pub fn validate_update(kind: &Kind, object: &Value, old: &Value) -> Vec<Problem> {
     if events::is_newer(kind) {
         let (event, old) = [object, old]
@@ -219,21 +215,16 @@ fn validate_lease(spec: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let duration = &spec["leaseDurationSeconds"];
     if duration.as_i64().is_some_and(|seconds| seconds <= 0) {
-        let detail = "must be greater than 0";
-        problems.push(Problem::invalid(
-            "spec.leaseDurationSeconds",
-            duration,
-            detail,
-        ));
+        let field = "spec.leaseDurationSeconds";
+        problems.push(Problem::invalid(field, duration, "must be greater than 0"));
     }
     let transitions = &spec["leaseTransitions"];
     if transitions.as_i64().is_some_and(|count| count < 0) {
-        let detail = "must be greater than or equal to 0";
-        problems.push(Problem::invalid(
+        let (field, detail) = (
             "spec.leaseTransitions",
-            transitions,
-            detail,
-        ));
+            "must be greater than or equal to 0",
+        );
+        problems.push(Problem::invalid(field, transitions, detail));
     }
     for field in ["acquireTime", "renewTime"] {
         let value = &spec[field];
@@ -273,21 +264,15 @@ fn validate_event(event: &Value, reporter_field: &str) -> Vec<Problem> {
         mismatch(&mut problems);
     }
     let reporter = text(event, "/reportingComponent");
-    if reporter.is_empty() {
-        problems.push(Problem::required(reporter_field, ""));
-    }
-    for fault in names::qualified_name(reporter) {
-        let value = json!(reporter);
-        problems.push(Problem::invalid(reporter_field, &value, &fault));
-    }
-    for (field, limit) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+    problems.extend(Problem::unless_given(reporter_field, reporter));
+    let faults = names::qualified_name(reporter);
+    problems.extend(Problem::faults(reporter_field, reporter, faults));
+    for field in ["reportingInstance", "action", "reason"] {
         let value = event[field].as_str().unwrap_or_default();
-        if value.is_empty() {
-            problems.push(Problem::required(field, ""));
-        }
-        if value.len() > limit {
-            let detail = format!("can have at most {limit} characters");
-            problems.push(Problem::invalid(field, &json!(""), &detail));
+        problems.extend(Problem::unless_given(field, value));
+        if value.len() > 128 {
+            let detail = "can have at most 128 characters";
+            problems.push(Problem::invalid(field, &json!(""), detail));
         }
     }
     if text(event, "/message").len() > 1024 {
@@ -300,10 +285,8 @@ fn validate_event(event: &Value, reporter_field: &str) -> Vec<Problem> {
 fn validate_keys(field: &str, data: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, _) in entries(data) {
-        for fault in names::config_key(key) {
-            let path = format!("{field}[{key}]");
-            problems.push(Problem::invalid(&path, &json!(key), &fault));
-        }
+        let path = format!("{field}[{key}]");
+        problems.extend(Problem::faults(&path, key, names::config_key(key)));
     }
     problems
 }
@@ -367,16 +350,11 @@ fn validate_slice(slice: &Value) -> Vec<Problem> {
     let types = ["FQDN", "IPv4", "IPv6"];
     if address_type.is_empty() {
         problems.push(Problem::required("addressType", ""));
-    } else if !types.contains(&address_type) {
+    } else {
         let value = json!(address_type);
-        problems.push(Problem::unsupported("addressType", &value, &types));
+        problems.extend(Problem::unless_known("addressType", &value, &types));
     }
-    for (index, endpoint) in slice["endpoints"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, endpoint) in list(slice, "/endpoints").iter().enumerate() {
         let field = format!("endpoints[{index}].addresses");
         let addresses: Vec<&str> = strings(&endpoint["addresses"]).collect();
         if addresses.is_empty() {
@@ -384,21 +362,21 @@ fn validate_slice(slice: &Value) -> Vec<Problem> {
             problems.push(Problem::required(&field, detail));
         }
         for (at, address) in addresses.iter().enumerate() {
-            let field = format!("{field}[{at}]");
-            let parsed = address.parse::<std::net::IpAddr>();
-            let detail = match (address_type, parsed) {
-                ("IPv4", Ok(ip)) if ip.is_ipv4() => continue,
-                ("IPv6", Ok(ip)) if ip.is_ipv6() => continue,
-                ("IPv4" | "IPv6", Err(_)) => BAD_IP,
-                ("IPv4", _) => "must be an IPv4 address",
-                ("IPv6", _) => "must be an IPv6 address",
+            let detail = match (address_type, address.parse::<std::net::IpAddr>()) {
+                ("IPv4", Ok(ip)) if !ip.is_ipv4() => "must be an IPv4 address",
+                ("IPv6", Ok(ip)) if !ip.is_ipv6() => "must be an IPv6 address",
+                ("IPv4" | "IPv6", Err(_)) => {
+                    let one = format!("{field}[{at}]");
+                    problems.extend(Problem::unless_address(&one, address));
+                    continue;
+                }
                 _ => continue,
             };
             problems.push(Problem::invalid(&field, &json!(address), detail));
         }
     }
     let mut seen = BTreeSet::new();
-    for (index, port) in slice["ports"].as_array().into_iter().flatten().enumerate() {
+    for (index, port) in list(slice, "/ports").iter().enumerate() {
         let name = text(port, "/name");
         if !seen.insert(name) {
             let field = format!("ports[{index}].name");
@@ -410,27 +388,22 @@ fn validate_slice(slice: &Value) -> Vec<Problem> {
 
 fn validate_endpoints(endpoints: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let subsets = endpoints["subsets"].as_array();
-    for (index, subset) in subsets.into_iter().flatten().enumerate() {
-        for list in ["addresses", "notReadyAddresses"] {
-            let addresses = subset[list].as_array();
-            for (at, address) in addresses.into_iter().flatten().enumerate() {
+    for (index, subset) in list(endpoints, "/subsets").iter().enumerate() {
+        for place in ["addresses", "notReadyAddresses"] {
+            let addresses = list(subset, &format!("/{place}"));
+            for (at, address) in addresses.iter().enumerate() {
                 let ip = text(address, "/ip");
-                if ip.parse::<std::net::IpAddr>().is_err() {
-                    let field = format!("subsets[{index}].{list}[{at}].ip");
-                    problems.push(Problem::invalid(&field, &json!(ip), BAD_IP));
-                    let detail = "must be a valid IP address";
-                    problems.push(Problem::invalid(&field, &json!(ip), detail));
+                let field = format!("subsets[{index}].{place}[{at}].ip");
+                if let Some(problem) = Problem::unless_address(&field, ip) {
+                    let again = Problem::invalid(&field, &json!(ip), "must be a valid IP address");
+                    problems.extend([problem, again]);
                 }
             }
         }
-        for (at, port) in subset["ports"].as_array().into_iter().flatten().enumerate() {
+        for (at, port) in list(subset, "/ports").iter().enumerate() {
             let number = port["port"].as_i64().unwrap_or_default();
-            if !(1..=65535).contains(&number) {
-                let field = format!("subsets[{index}].ports[{at}].port");
-                let detail = "must be between 1 and 65535, inclusive";
-                problems.push(Problem::invalid(&field, &json!(number), detail));
-            }
+            let field = format!("subsets[{index}].ports[{at}].port");
+            problems.extend(Problem::unless_port(&field, number));
         }
     }
     problems
@@ -472,49 +445,28 @@ fn validate_rules(kind: &Kind, rules: &Value) -> Vec<Problem> {
 fn validate_binding(kind: &Kind, binding: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let role = &binding["roleRef"];
-    if role["apiGroup"] != RBAC {
-        let value = &role["apiGroup"];
-        problems.push(Problem::unsupported("roleRef.apiGroup", value, &[RBAC]));
-    }
+    let group = |field: &str, of: &Value| Problem::unless_known(field, &of["apiGroup"], &[RBAC]);
+    problems.extend(group("roleRef.apiGroup", role));
     let kinds: &[&str] = if kind.namespaced {
         &["Role", "ClusterRole"]
     } else {
         &["ClusterRole"]
     };
-    if !kinds.iter().any(|known| role["kind"] == *known) {
-        let value = json!(text(role, "/kind"));
-        problems.push(Problem::unsupported("roleRef.kind", &value, kinds));
-    }
-    if text(role, "/name").is_empty() {
-        problems.push(Problem::required("roleRef.name", ""));
-    }
-    for (index, subject) in binding["subjects"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    let role_kind = json!(text(role, "/kind"));
+    problems.extend(Problem::unless_known("roleRef.kind", &role_kind, kinds));
+    let given = |field: &str, of: &Value, key: &str| Problem::unless_given(field, text(of, key));
+    problems.extend(given("roleRef.name", role, "/name"));
+    for (index, subject) in list(binding, "/subjects").iter().enumerate() {
         let at = |field: &str| format!("subjects[{index}].{field}");
-        if text(subject, "/name").is_empty() {
-            problems.push(Problem::required(&at("name"), ""));
-        }
-        match text(subject, "/kind") {
-            "ServiceAccount" => {
-                if text(subject, "/namespace").is_empty() {
-                    problems.push(Problem::required(&at("namespace"), ""));
-                }
-            }
-            "User" | "Group" => {
-                if subject["apiGroup"] != RBAC {
-                    let value = &subject["apiGroup"];
-                    problems.push(Problem::unsupported(&at("apiGroup"), value, &[RBAC]));
-                }
-            }
+        problems.extend(given(&at("name"), subject, "/name"));
+        problems.extend(match text(subject, "/kind") {
+            "ServiceAccount" => given(&at("namespace"), subject, "/namespace"),
+            "User" | "Group" => group(&at("apiGroup"), subject),
             other => {
                 let known = ["ServiceAccount", "User", "Group"];
-                problems.push(Problem::unsupported(&at("kind"), &json!(other), &known));
+                Problem::unless_known(&at("kind"), &json!(other), &known)
             }
-        }
+        });
     }
     problems
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::problem::Problem;
 use super::{Context, fill, keep, names};
+use crate::object::text;
 
-/// Fills in what was left out.
 pub fn defaults(pod: &mut Value) {
     fill(pod, "spec", json!({}));
     fill(pod, "status", json!({}));
@@ -125,7 +125,6 @@ fn quality(spec: &Value) -> &'static str {
     }
 }
 
-/// Checks a pod.
 pub fn validate(pod: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let containers = pod["spec"]["containers"].as_array();
@@ -139,26 +138,19 @@ pub fn validate(pod: &Value) -> Vec<Problem> {
         if name.is_empty() {
             problems.push(Problem::required(&at("name"), ""));
         } else {
-            for fault in names::label(name) {
-                problems.push(Problem::invalid(&at("name"), &json!(name), &fault));
-            }
+            problems.extend(Problem::faults(&at("name"), name, names::label(name)));
             if !seen.insert(name) {
                 problems.push(Problem::duplicate(&at("name"), &json!(name), ""));
             }
         }
-        if container["image"].as_str().unwrap_or_default().is_empty() {
-            problems.push(Problem::required(&at("image"), ""));
-        }
-    }
-    let policy = &pod["spec"]["restartPolicy"];
-    let policies = ["Always", "OnFailure", "Never"];
-    if !policies.iter().any(|known| policy == known) {
-        problems.push(Problem::unsupported(
-            "spec.restartPolicy",
-            policy,
-            &policies,
+        problems.extend(Problem::unless_given(
+            &at("image"),
+            text(container, "/image"),
         ));
     }
+    let (field, known) = ("spec.restartPolicy", ["Always", "OnFailure", "Never"]);
+    let policy = &pod["spec"]["restartPolicy"];
+    problems.extend(Problem::unless_known(field, policy, &known));
     problems
 }
 

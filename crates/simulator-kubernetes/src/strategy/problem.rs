@@ -33,7 +33,6 @@ fn problem(field: &str, reason: &'static str, head: String, detail: &str) -> Pro
 }
 
 impl Problem {
-    /// The field must be there.
     pub fn required(field: &str, detail: &str) -> Self {
         problem(field, "FieldValueRequired", "Required value".into(), detail)
     }
@@ -43,13 +42,11 @@ impl Problem {
         problem(field, "FieldValueForbidden", "Forbidden".into(), detail)
     }
 
-    /// The value is wrong.
     pub fn invalid(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Invalid value: {value}");
         problem(field, "FieldValueInvalid", head, detail)
     }
 
-    /// The value appears twice.
     pub fn duplicate(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Duplicate value: {value}");
         problem(field, "FieldValueDuplicate", head, detail)
@@ -63,12 +60,48 @@ impl Problem {
         problem(field, "FieldValueNotSupported", head, &detail)
     }
 
-    /// The value may not change.
+    /// Everything that is wrong with a text.
+    pub fn faults(field: &str, value: &str, faults: Vec<String>) -> impl Iterator<Item = Self> {
+        let faults = faults.into_iter();
+        faults.map(move |fault| Self::invalid(field, &json!(value), &fault))
+    }
+
+    /// Unless the value is one of the known ones.
+    pub fn unless_known(field: &str, value: &Value, known: &[&str]) -> Option<Self> {
+        let is_known = known.iter().any(|known| value == known);
+        (!is_known).then(|| Self::unsupported(field, value, known))
+    }
+
+    /// Unless there is a text.
+    pub fn unless_given(field: &str, value: &str) -> Option<Self> {
+        value.is_empty().then(|| Self::required(field, ""))
+    }
+
+    /// Unless the text is an address.
+    pub fn unless_address(field: &str, value: &str) -> Option<Self> {
+        let is_address = value.parse::<std::net::IpAddr>().is_ok();
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        (!is_address).then(|| Self::invalid(field, &json!(value), detail))
+    }
+
+    /// Unless the text is an address with the length of a prefix.
+    pub fn unless_range(field: &str, value: &str) -> Option<Self> {
+        let is_range = value.parse::<ipnet::IpNet>().is_ok();
+        let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        (!is_range).then(|| Self::invalid(field, &json!(value), detail))
+    }
+
+    /// Unless the number is that of a port.
+    pub fn unless_port(field: &str, number: i64) -> Option<Self> {
+        let detail = "must be between 1 and 65535, inclusive";
+        let is_port = (1..=65535).contains(&number);
+        (!is_port).then(|| Self::invalid(field, &number, detail))
+    }
+
     pub fn immutable(field: &str, value: &Value) -> Self {
         Self::invalid(field, value, "field is immutable")
     }
 
-    /// The value is too long.
     pub fn too_long(field: &str, most: usize) -> Self {
         let detail = format!("may not be more than {most} bytes");
         problem(field, "FieldValueTooLong", "Too long".into(), &detail)
@@ -80,6 +113,14 @@ pub fn invalid(kind: &Kind, name: &str, problems: &[Problem]) -> Refusal {
     // By the form in which it is kept.
     let (group, _) = resource(kind);
     invalid_of(group, kind.kind, name, problems)
+}
+
+/// Refuses the options of a request, if anything is wrong with them.
+pub fn check_options(kind: &str, problems: &[Problem]) -> Result<(), Refusal> {
+    match problems {
+        [] => Ok(()),
+        problems => Err(invalid_of("meta.k8s.io", kind, "", problems)),
+    }
 }
 
 /// 422 about anything that has a group and a kind: an object or the options of a request.
@@ -124,49 +165,4 @@ pub fn invalid_of(group: &str, kind: &str, name: &str, problems: &[Problem]) -> 
     );
     refusal.details = details.into();
     refusal
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::by_path;
-
-    #[test]
-    fn messages_read_like_the_servers() {
-        let rows = [
-            (Problem::required("spec.ports", ""), "Required value"),
-            (Problem::forbidden("a", "no"), "Forbidden: no"),
-            (
-                Problem::invalid("a", &json!("x"), "bad"),
-                "Invalid value: \"x\": bad",
-            ),
-            (
-                Problem::invalid("a", &json!(7), "bad"),
-                "Invalid value: 7: bad",
-            ),
-            (
-                Problem::unsupported("a", &json!("x"), &["A", "B"]),
-                "Unsupported value: \"x\": supported values: \"A\", \"B\"",
-            ),
-            (
-                Problem::duplicate("a", &json!({"type": "t"}), ""),
-                "Duplicate value: {\"type\":\"t\"}",
-            ),
-        ];
-        for (problem, expected) in rows {
-            assert_eq!(problem.message, expected);
-        }
-    }
-
-    #[test]
-    fn several_problems_are_listed_in_brackets() {
-        let leases = by_path("coordination.k8s.io", "v1", "leases").unwrap();
-        let problems = [Problem::required("a", ""), Problem::required("b", "")];
-        let refusal = invalid(leases, "x", &problems);
-        assert_eq!(
-            refusal.message,
-            "Lease.coordination.k8s.io \"x\" is invalid: [a: Required value, b: Required value]"
-        );
-        assert_eq!(refusal.details["causes"][1]["reason"], "FieldValueRequired");
-    }
 }

@@ -17,7 +17,6 @@ pub use age::human_duration;
 /// How much of each object comes with its row: the `includeObject` parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
-    /// Nothing.
     None,
     /// Its metadata: what the server does when nothing was asked for.
     #[default]

@@ -9,8 +9,8 @@ use crate::object::{list, text};
 /// Marks a row whose pod has ended.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(pod, "/status/phase") {
-        "Succeeded" => ("Succeeded", "Every container ended well."),
-        "Failed" => ("Failed", "A container ended badly."),
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
         _ => return None,
     };
     Some(json!([{ "type": "Completed", "status": "True", "reason": reason, "message": message }]))

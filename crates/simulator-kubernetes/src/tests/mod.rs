@@ -1,9 +1,7 @@
 //! Requests to the API server, without sockets.
 
 mod client;
-mod controllers;
 mod lists;
-mod rules;
 mod watches;
 mod writes;
 
@@ -92,11 +90,6 @@ async fn get(api: &KubernetesApi, uri: &str) -> Got {
 async fn post(api: &KubernetesApi, uri: &str, body: &Value) -> Got {
     let body = body.to_string().into();
     send(api, "POST", uri, "application/json", body).await
-}
-
-async fn put(api: &KubernetesApi, uri: &str, body: &Value) -> Got {
-    let body = body.to_string().into();
-    send(api, "PUT", uri, "application/json", body).await
 }
 
 async fn patch(api: &KubernetesApi, uri: &str, style: &str, body: &Value) -> Got {

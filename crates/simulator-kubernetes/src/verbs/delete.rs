@@ -13,7 +13,7 @@ use crate::request::Query;
 use crate::respond::Reply;
 use crate::status::Refusal;
 use crate::store::State;
-use crate::strategy::problem::{Problem, invalid_of};
+use crate::strategy::problem::{Problem, check_options};
 use crate::{respond, store};
 
 /// How to delete.
@@ -62,13 +62,9 @@ impl DeleteOptions {
             problems.push(Problem::unsupported("propagationPolicy", &value, &known));
         }
         for value in given["dryRun"].as_array().into_iter().flatten() {
-            if value != "All" {
-                problems.push(Problem::unsupported("dryRun", value, &["All"]));
-            }
+            problems.extend(Problem::unless_known("dryRun", value, &["All"]));
         }
-        if !problems.is_empty() {
-            return Err(invalid_of("meta.k8s.io", "DeleteOptions", "", &problems));
-        }
+        check_options("DeleteOptions", &problems)?;
         let precondition = |field: &str| given["preconditions"][field].as_str().map(str::to_owned);
         Ok(Self {
             // Negative periods count as the shortest.
@@ -187,6 +183,9 @@ pub fn remove(
             if !dry_run {
                 state.remove(call.kind, &place);
                 last["metadata"]["resourceVersion"] = state.revision().to_string().into();
+            }
+            if last["metadata"].get("deletionGracePeriodSeconds").is_some() {
+                last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
             }
             return Ok(Outcome::Gone(last));
         }

@@ -22,7 +22,7 @@ use super::schema::FieldValidation;
 use super::status::Refusal;
 use super::store::{self, State};
 use super::strategy::Context;
-use super::strategy::problem::{Problem, invalid_of};
+use super::strategy::problem::{Problem, check_options};
 use super::words::quote;
 
 /// The longest field manager.
@@ -35,7 +35,6 @@ pub struct Call<'a> {
     /// Names and uids.
     pub random: &'a Random,
     pub now: Timestamp,
-    /// Who asks.
     pub user: User,
     pub kind: &'static Kind,
     /// Namespace; empty for kinds without.
@@ -44,7 +43,6 @@ pub struct Call<'a> {
     pub name: String,
     /// Sub-resource or empty.
     pub subresource: String,
-    /// Parameters.
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -143,11 +141,7 @@ impl Call<'_> {
             let value = json!(validation);
             problems.push(Problem::unsupported("fieldValidation", &value, &known));
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(invalid_of("meta.k8s.io", options, "", &problems))
-        }
+        check_options(options, &problems)
     }
 }
 

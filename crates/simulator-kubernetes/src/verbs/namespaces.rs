@@ -15,7 +15,6 @@ use crate::store::{self, State};
 /// Namespaces that cannot be deleted.
 const ETERNAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// The kind of namespaces.
 pub fn kind() -> Option<&'static Kind> {
     kinds::by_kind("", "v1", "Namespace")
 }

@@ -12,7 +12,7 @@ use crate::schema;
 use crate::status::Refusal;
 use crate::store::State;
 use crate::strategy::drop_field;
-use crate::strategy::problem::{Problem, invalid_of};
+use crate::strategy::problem::{self, Problem};
 use crate::words;
 
 /// How a patch is to be read.
@@ -96,11 +96,7 @@ fn check_options(call: &Call, style: Style) -> Result<(), Refusal> {
         let detail = "may not be specified for non-apply patch";
         problems.push(Problem::forbidden("force", detail));
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(invalid_of("meta.k8s.io", "PatchOptions", "", &problems))
-    }
+    problem::check_options("PatchOptions", &problems)
 }
 
 fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
@@ -108,12 +104,16 @@ fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
         return yaml(&call.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")));
     }
+    let start = match style {
+        Style::Strategic => "",
+        _ => "error decoding patch: ",
+    };
     let patch: Value = serde_json::from_slice(&call.body)
         .map_err(|error| words::json_error(&call.body, &error))
-        .map_err(|why| Refusal::bad_request(format!("error decoding patch: {why}")))?;
+        .map_err(|why| Refusal::bad_request(format!("{start}{why}")))?;
     if style != Style::Json && !patch.is_object() {
         return Err(Refusal::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "{start}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             words::json_kind(&patch)
         )));
     }

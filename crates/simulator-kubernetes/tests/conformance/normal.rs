@@ -208,10 +208,10 @@ fn time(text: &str) -> Option<&'static str> {
 /// `0s`, `1m2s`: how long ago something was.
 fn is_age(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
-        && text.ends_with(['s', 'm', 'h', 'd'])
+        && text.ends_with(['s', 'm', 'h', 'd', 'y'])
         && text
             .chars()
-            .all(|one| one.is_ascii_digit() || "smhd".contains(one))
+            .all(|one| one.is_ascii_digit() || "smhdy".contains(one))
 }
 
 /// All values at a pointer in which `*` stands for every element.

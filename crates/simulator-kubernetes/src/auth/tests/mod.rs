@@ -1,6 +1,5 @@
 //! Who is who and who may do what, in a bootstrapped cluster.
 
-mod escalation;
 mod identity;
 mod reviews;
 mod roles;
@@ -18,7 +17,6 @@ use super::*;
 use crate::bootstrap;
 
 const SYSTEM: &str = "kube-system";
-const COORDINATION: &str = "coordination.k8s.io";
 
 fn now() -> Timestamp {
     "2026-10-01T12:00:00Z".parse().unwrap()

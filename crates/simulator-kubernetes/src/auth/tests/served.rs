@@ -20,9 +20,9 @@ async fn client(kubeconfig: &str) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-fn refusal(error: kube::Error) -> (u16, String) {
+fn code(error: kube::Error) -> u16 {
     match error {
-        kube::Error::Api(status) => (status.code, status.message),
+        kube::Error::Api(status) => status.code,
         other => panic!("{other}"),
     }
 }
@@ -41,25 +41,9 @@ async fn certificates_and_tokens_of_kubeconfig_files_are_who_they_say() {
     let account = cluster.account_kubeconfig(SYSTEM, "cloud-controller-manager");
     let manager = client(&account.unwrap()).await;
     let services = Api::<Service>::namespaced(manager.clone(), "default");
-    assert_eq!(
-        services
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .len(),
-        1
-    );
-    assert_eq!(
-        refusal(services.get("kubernetes").await.unwrap_err()),
-        (
-            403,
-            "services \"kubernetes\" is forbidden: User \
-            \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot get resource \
-            \"services\" in API group \"\" in the namespace \"default\""
-                .to_owned()
-        )
-    );
+    let listed = services.list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items.len(), 1);
+    assert_eq!(code(services.get("kubernetes").await.unwrap_err()), 403);
 
     let unknown = |credentials| {
         let authority = cluster.auth().authority();
@@ -68,20 +52,8 @@ async fn certificates_and_tokens_of_kubeconfig_files_are_who_they_say() {
     };
     let wrong = client(&unknown(Credentials::Token("wrong".to_owned()))).await;
     let error = Api::<Node>::all(wrong).get("n").await.unwrap_err();
-    assert_eq!(refusal(error), (401, "Unauthorized".to_owned()));
-
-    let nobody = unknown(Credentials::Nothing);
-    let error = Api::<Node>::all(client(&nobody).await)
-        .get("n")
-        .await
-        .unwrap_err();
-    assert_eq!(
-        refusal(error),
-        (
-            403,
-            "nodes \"n\" is forbidden: User \"system:anonymous\" cannot get resource \"nodes\" \
-            in API group \"\" at the cluster scope"
-                .to_owned()
-        )
-    );
+    assert_eq!(code(error), 401);
+    let nobody = client(&unknown(Credentials::Nothing)).await;
+    let error = Api::<Node>::all(nobody).get("n").await.unwrap_err();
+    assert_eq!(code(error), 403);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Context, drop_empty, drop_field, fill};
 use crate::kinds::Kind;
-use crate::object::text;
+use crate::object::{list, text};
 use crate::status::Refusal;
 pub use validate::{validate, validate_status};
 
@@ -43,7 +43,6 @@ fn is_external(service: &Value) -> bool {
                 .is_some_and(|list| !list.is_empty()))
 }
 
-/// Fills in what was left out.
 pub fn defaults(service: &mut Value) {
     fill(service, "spec", json!({}));
     fill(service, "status", json!({}));
@@ -191,6 +190,12 @@ pub fn warnings(service: &Value) -> Vec<String> {
     if service["spec"]["trafficDistribution"] == "PreferClose" {
         warnings.push(
             "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\""
+                .to_owned(),
+        );
+    }
+    if !list(service, "/spec/externalIPs").is_empty() {
+        warnings.push(
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
                 .to_owned(),
         );
     }

@@ -12,8 +12,6 @@ use crate::strategy::names;
 use crate::strategy::problem::Problem;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const ONLY_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
@@ -51,24 +49,27 @@ pub fn validate_status(service: &Value) -> Vec<Problem> {
     for (index, ingress) in ingress.iter().enumerate() {
         let at = |field: &str| format!("status.loadBalancer.ingress[{index}].{field}");
         let ip = text(ingress, "/ip");
-        if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
-            problems.push(Problem::invalid(&at("ip"), &json!(ip), BAD_IP));
+        if !ip.is_empty() {
+            problems.extend(Problem::unless_address(&at("ip"), ip));
         }
         let mode = &ingress["ipMode"];
-        if mode.is_null() && !ip.is_empty() {
-            let detail = "must be specified when `ip` is set";
-            problems.push(Problem::required(&at("ipMode"), detail));
-        } else if !mode.is_null() && ip.is_empty() {
-            let detail = "may not be specified when `ip` is not set";
-            problems.push(Problem::forbidden(&at("ipMode"), detail));
-        } else if !mode.is_null() && mode != "VIP" && mode != "Proxy" {
-            problems.push(Problem::unsupported(&at("ipMode"), mode, &["Proxy", "VIP"]));
-        }
+        let field = at("ipMode");
+        problems.extend(match (mode.is_null(), ip.is_empty()) {
+            (true, true) => None,
+            (true, false) => {
+                let detail = "must be specified when `ip` is set";
+                Some(Problem::required(&field, detail))
+            }
+            (false, true) => {
+                let detail = "may not be specified when `ip` is not set";
+                Some(Problem::forbidden(&field, detail))
+            }
+            (false, false) => Problem::unless_known(&field, mode, &["Proxy", "VIP"]),
+        });
         let hostname = text(ingress, "/hostname");
         if !hostname.is_empty() {
-            for fault in names::subdomain(hostname) {
-                problems.push(Problem::invalid(&at("hostname"), &json!(hostname), &fault));
-            }
+            let faults = names::subdomain(hostname);
+            problems.extend(Problem::faults(&at("hostname"), hostname, faults));
             if hostname.parse::<IpAddr>().is_ok() {
                 let detail = "must be a DNS name, not an IP address";
                 problems.push(Problem::invalid(&at("hostname"), &json!(hostname), detail));
@@ -141,11 +142,8 @@ fn by_type(service: &Value) -> Vec<Problem> {
     }
     if matches!(kind, "LoadBalancer" | "NodePort") && is_headless(service) {
         let detail = format!("may not be set to 'None' for {kind} services");
-        problems.push(Problem::invalid(
-            "spec.clusterIPs[0]",
-            &json!("None"),
-            &detail,
-        ));
+        let none = json!("None");
+        problems.push(Problem::invalid("spec.clusterIPs[0]", &none, &detail));
     }
     if kind == "ExternalName" {
         for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
@@ -159,14 +157,11 @@ fn by_type(service: &Value) -> Vec<Problem> {
         if name.is_empty() {
             problems.push(Problem::required("spec.externalName", ""));
         } else {
-            for fault in names::subdomain(name) {
-                problems.push(Problem::invalid("spec.externalName", &json!(name), &fault));
-            }
+            let faults = names::subdomain(name);
+            problems.extend(Problem::faults("spec.externalName", name, faults));
         }
     }
-    if !TYPES.contains(&kind) {
-        problems.push(Problem::unsupported("spec.type", &json!(kind), &TYPES));
-    }
+    problems.extend(Problem::unless_known("spec.type", &json!(kind), &TYPES));
     problems
 }
 
@@ -185,33 +180,20 @@ fn ports(service: &Value) -> Vec<Problem> {
                 problems.push(Problem::required(&at("name"), ""));
             }
         } else {
-            for fault in names::label(name) {
-                problems.push(Problem::invalid(&at("name"), &json!(name), &fault));
-            }
+            problems.extend(Problem::faults(&at("name"), name, names::label(name)));
             if !seen_names.insert(name) {
                 problems.push(Problem::duplicate(&at("name"), &json!(name), ""));
             }
         }
         let number = port["port"].as_i64().unwrap_or_default();
-        if !(1..=65535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            problems.push(Problem::invalid(&at("port"), &json!(number), detail));
-        }
+        problems.extend(Problem::unless_port(&at("port"), number));
         let protocol = text(port, "/protocol");
-        let known = ["SCTP", "TCP", "UDP"];
-        if !known.contains(&protocol) {
-            problems.push(Problem::unsupported(
-                &at("protocol"),
-                &json!(protocol),
-                &known,
-            ));
-        }
+        let (shown, known) = (json!(protocol), ["SCTP", "TCP", "UDP"]);
+        problems.extend(Problem::unless_known(&at("protocol"), &shown, &known));
         problems.extend(target_port(&at("targetPort"), &port["targetPort"]));
         if let Some(protocol) = port["appProtocol"].as_str() {
-            for fault in names::qualified_name(protocol) {
-                let value = json!(protocol);
-                problems.push(Problem::invalid(&at("appProtocol"), &value, &fault));
-            }
+            let faults = names::qualified_name(protocol);
+            problems.extend(Problem::faults(&at("appProtocol"), protocol, faults));
         }
         if let Some(node_port) = port["nodePort"].as_i64() {
             if kind_of(service) == "ClusterIP" {
@@ -266,22 +248,13 @@ fn target_port(field: &str, target: &Value) -> Vec<Problem> {
 fn selector_and_affinity(service: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, value) in entries(&service["spec"]["selector"]) {
-        for fault in names::qualified_name(key) {
-            problems.push(Problem::invalid("spec.selector", &json!(key), &fault));
-        }
-        for fault in names::label_value(value) {
-            problems.push(Problem::invalid("spec.selector", &json!(value), &fault));
-        }
+        let field = "spec.selector";
+        problems.extend(Problem::faults(field, key, names::qualified_name(key)));
+        problems.extend(Problem::faults(field, value, names::label_value(value)));
     }
+    let (field, known) = ("spec.sessionAffinity", ["ClientIP", "None"]);
     let affinity = &service["spec"]["sessionAffinity"];
-    let known = ["ClientIP", "None"];
-    if !known.iter().any(|known| affinity == known) {
-        problems.push(Problem::unsupported(
-            "spec.sessionAffinity",
-            affinity,
-            &known,
-        ));
-    }
+    problems.extend(Problem::unless_known(field, affinity, &known));
     let timeout = &service["spec"]["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
     if let Some(seconds) = timeout.as_i64()
         && !(1..=86400).contains(&seconds)
@@ -296,11 +269,9 @@ fn selector_and_affinity(service: &Value) -> Vec<Problem> {
 fn addresses(service: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, ip) in strings(&service["spec"]["externalIPs"]).enumerate() {
-        if ip.parse::<IpAddr>().is_err() {
-            let field = format!("spec.externalIPs[{index}]");
-            problems.push(Problem::invalid(&field, &json!(ip), BAD_IP));
-        } else if ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
-            let field = format!("spec.externalIPs[{index}]");
+        let field = format!("spec.externalIPs[{index}]");
+        problems.extend(Problem::unless_address(&field, ip));
+        if ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
             let detail = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
             problems.push(Problem::invalid(&field, &json!(ip), detail));
         }
@@ -325,9 +296,8 @@ fn addresses(service: &Value) -> Vec<Problem> {
                 let detail = "'None' must be the first and only value";
                 problems.push(Problem::invalid(field, &json!(ips), detail));
             }
-        } else if ip.parse::<IpAddr>().is_err() {
-            let field = format!("{field}[{index}]");
-            problems.push(Problem::invalid(&field, &json!(ip), BAD_IP));
+        } else {
+            problems.extend(Problem::unless_address(&format!("{field}[{index}]"), ip));
         }
     }
     if ips.len() > 2 {
@@ -342,8 +312,8 @@ fn families(service: &Value, ips: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let policy = &service["spec"]["ipFamilyPolicy"];
     let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    if !policy.is_null() && !policies.iter().any(|known| policy == known) {
-        problems.push(Problem::unsupported(
+    if !policy.is_null() {
+        problems.extend(Problem::unless_known(
             "spec.ipFamilyPolicy",
             policy,
             &policies,
@@ -352,10 +322,8 @@ fn families(service: &Value, ips: &[&str]) -> Vec<Problem> {
     let mut seen = BTreeSet::new();
     for (index, family) in strings(&service["spec"]["ipFamilies"]).enumerate() {
         let field = format!("spec.ipFamilies[{index}]");
-        if !["IPv4", "IPv6"].contains(&family) {
-            let value = json!(family);
-            problems.push(Problem::unsupported(&field, &value, &["IPv4", "IPv6"]));
-        }
+        let known = ["IPv4", "IPv6"];
+        problems.extend(Problem::unless_known(&field, &json!(family), &known));
         if !seen.insert(family) {
             problems.push(Problem::duplicate(&field, &json!(family), ""));
         }
@@ -383,10 +351,8 @@ fn source_ranges(service: &Value) -> Vec<Problem> {
             problems.push(Problem::forbidden(field, ONLY_BALANCER));
         }
         for (index, range) in ranges.iter().enumerate() {
-            if range.trim().parse::<ipnet::IpNet>().is_err() {
-                let field = format!("{field}[{index}]");
-                problems.push(Problem::invalid(&field, &json!(range.trim()), BAD_CIDR));
-            }
+            let field = format!("{field}[{index}]");
+            problems.extend(Problem::unless_range(&field, range.trim()));
         }
     } else if let Some(list) = annotation.as_str() {
         let field = format!("metadata.annotations[{SOURCE_RANGES}]");
@@ -397,11 +363,7 @@ fn source_ranges(service: &Value) -> Vec<Problem> {
             .split(',')
             .map(str::trim)
             .filter(|_| !list.trim().is_empty());
-        for range in ranges {
-            if range.parse::<ipnet::IpNet>().is_err() {
-                problems.push(Problem::invalid(&field, &json!(range), BAD_CIDR));
-            }
-        }
+        problems.extend(ranges.filter_map(|range| Problem::unless_range(&field, range)));
     }
     problems
 }
@@ -412,10 +374,8 @@ fn balancer(service: &Value) -> Vec<Problem> {
     if kind_of(service) == "LoadBalancer" {
         // None is fine, an empty one is not.
         if let Some(class) = spec["loadBalancerClass"].as_str() {
-            for fault in names::qualified_name(class) {
-                let value = json!(class);
-                problems.push(Problem::invalid("spec.loadBalancerClass", &value, &fault));
-            }
+            let faults = names::qualified_name(class);
+            problems.extend(Problem::faults("spec.loadBalancerClass", class, faults));
         }
         return problems;
     }
@@ -432,18 +392,12 @@ fn policies(service: &Value) -> Vec<Problem> {
     let spec = &service["spec"];
     let known = ["Cluster", "Local"];
     let external = &spec["externalTrafficPolicy"];
-    if !is_external(service) {
-        if !external.is_null() {
-            let detail = "may only be set for externally-accessible services";
-            problems.push(Problem::invalid(
-                "spec.externalTrafficPolicy",
-                external,
-                detail,
-            ));
-        }
-    } else if !known.iter().any(|known| external == known) {
-        let field = "spec.externalTrafficPolicy";
-        problems.push(Problem::unsupported(field, external, &known));
+    let field = "spec.externalTrafficPolicy";
+    if is_external(service) {
+        problems.extend(Problem::unless_known(field, external, &known));
+    } else if !external.is_null() {
+        let detail = "may only be set for externally-accessible services";
+        problems.push(Problem::invalid(field, external, detail));
     }
     let health = &spec["healthCheckNodePort"];
     if !needs_health_port(service) && !health.is_null() {
@@ -451,16 +405,16 @@ fn policies(service: &Value) -> Vec<Problem> {
             "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         problems.push(Problem::invalid("spec.healthCheckNodePort", health, detail));
     }
-    let internal = &spec["internalTrafficPolicy"];
-    if !internal.is_null() && !known.iter().any(|known| internal == known) {
-        let field = "spec.internalTrafficPolicy";
-        problems.push(Problem::unsupported(field, internal, &known));
-    }
-    let distribution = &spec["trafficDistribution"];
-    let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-    if !distribution.is_null() && !known.iter().any(|known| distribution == known) {
-        let field = "spec.trafficDistribution";
-        problems.push(Problem::unsupported(field, distribution, &known));
+    let distributions = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    let optional: [(&str, &[&str]); 2] = [
+        ("internalTrafficPolicy", &known),
+        ("trafficDistribution", &distributions),
+    ];
+    for (field, known) in optional {
+        if !spec[field].is_null() {
+            let path = format!("spec.{field}");
+            problems.extend(Problem::unless_known(&path, &spec[field], known));
+        }
     }
     problems
 }
