@@ -61,3 +61,35 @@ pub fn parse<T: DeserializeOwned + Default>(name: &str, text: &str) -> Result<T,
         message: error.without_snippet().to_string().trim_end().to_owned(),
     })
 }
+
+/// Builder methods, one a line; with the function that begins a specification, or without.
+#[macro_export]
+macro_rules! setters {
+    (
+        $(#[$about:meta])*
+        $spec:ident::$begin:ident($($first:ident: $of:ty),*) |$made:ident| $start:expr;
+        $($rest:tt)*
+    ) => {
+        impl $spec {
+            $(#[$about])*
+            pub fn $begin($($first: $of),*) -> Self {
+                let mut spec = Self::default();
+                let $made = &mut spec;
+                $start;
+                spec
+            }
+        }
+        $crate::setters! { $spec: $($rest)* }
+    };
+    ($spec:ident: $($(#[$doc:meta])* $name:ident($($given:ident: $kind:ty),*) |$it:ident| $set:expr;)*) => {
+        impl $spec { $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, $($given: $kind),*) -> Self {
+                let $it = &mut self;
+                $set;
+                self
+            }
+        )* }
+    };
+}

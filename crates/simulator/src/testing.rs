@@ -168,3 +168,23 @@ pub fn documented(heading: &str) -> &'static str {
     let example = page.split("```yaml\n").nth(1).unwrap();
     example.split("```").next().unwrap()
 }
+
+/// Rows of a table of bodies, each with what comes of it: `{"name": ""} => 400, "is missing";`.
+#[macro_export]
+macro_rules! rows {
+    ($($body:tt => $($wanted:expr),+;)*) => {
+        [$((serde_json::json!($body), $($wanted),+)),*]
+    };
+}
+
+/// Asserts members of a value, by name or by pointer (`/zone/slug`); null stands for a missing one.
+#[track_caller]
+pub fn shows(value: &Value, members: &Value) {
+    for (name, wanted) in members.as_object().unwrap() {
+        let found = match name.strip_prefix('/') {
+            Some(_) => value.pointer(name).unwrap_or(&Value::Null),
+            None => &value[name],
+        };
+        assert_eq!(found, wanted, "{name} of {value}");
+    }
+}

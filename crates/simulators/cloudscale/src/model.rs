@@ -12,25 +12,15 @@ use super::balancers::{Balancer, Health, Listener, Monitor, Pool};
 use super::config::{Quirks, Timings};
 pub(super) use bowline_simulator::collection::Collection;
 
-/// What the API calls a server's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// On its way to another status.
-    Changing,
-    /// It runs.
-    Running,
-    /// It exists but does not run.
-    Stopped,
-}
-
-impl Status {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Changing => "changing",
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-        }
+bowline_simulator::words! {
+    /// What the API calls a server's status.
+    pub enum Status {
+        /// On its way to another status.
+        Changing = "changing",
+        /// It runs.
+        Running = "running",
+        /// It exists but does not run.
+        Stopped = "stopped",
     }
 }
 

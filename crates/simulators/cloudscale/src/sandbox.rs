@@ -71,7 +71,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         };
         let config = Config {
             timings: Timings {
-                balancers,
+                load_balancers: balancers,
                 ..Timings::default()
             },
             ..Config::default()

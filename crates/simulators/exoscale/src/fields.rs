@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// The fields of a body. What is wrong with them is gathered until [`Fields::finish`].
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The fields of a body, of which there may be only `known` ones. No body has no fields.
-    pub(super) fn parse(body: &Bytes, known: &[&str]) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &Bytes, known: &[&str]) -> OrRefusal<Self> {
         if body.is_empty() {
             return Ok(Self::default());
         }
@@ -193,7 +193,7 @@ impl Fields {
     }
 
     /// An error if anything was wrong.
-    pub(super) fn finish(&self) -> Result<(), Refusal> {
+    pub(super) fn finish(&self) -> OrRefusal {
         let wrong = self.wrong.borrow();
         if wrong.is_empty() {
             Ok(())

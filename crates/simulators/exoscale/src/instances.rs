@@ -9,8 +9,8 @@ use super::Exoscale;
 use super::catalog::{TEMPLATES, kind};
 use super::fields::Fields;
 use super::model::{Cloud, Instance, State};
-use super::operations::{About, Effect, Ending};
-use super::refusal::Refusal;
+use super::operations::{Effect, Ending};
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new instance.
@@ -129,7 +129,7 @@ impl NewInstance {
 }
 
 /// The type and the template that a body names.
-pub(super) fn kind_and_template(fields: &Fields) -> Result<(String, String), Refusal> {
+pub(super) fn kind_and_template(fields: &Fields) -> OrRefusal<(String, String)> {
     let wanted = fields.reference("instance-type").unwrap_or_default();
     let template = fields.reference("template").unwrap_or_default();
     fields.finish()?;
@@ -149,7 +149,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         zone: &str,
         new: NewInstance,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let most = cloud.quirks.most_instances;
         let id = new.id.unwrap_or_else(|| self.world.random.uuid());
         let (v4, v6) = (new.assignment != "none", new.assignment == "dual");
@@ -197,11 +197,7 @@ impl Exoscale {
         Ok(id)
     }
 
-    pub(super) fn create_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn create_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let fields = Fields::parse(asked.body, &NEW)?;
         fields.need(&["disk-size", "instance-type", "template"]);
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
@@ -231,14 +227,10 @@ impl Exoscale {
             move |zone, _| zone.set_state(&made, ready),
             move |zone, _| zone.lose_instance(&failed),
         );
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        Ok(self.begin(cloud, asked.about("instance", &id), effect))
     }
 
-    pub(super) fn update_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = found(cloud, asked)?.id.clone();
         let fields = Fields::parse(asked.body, &CHANGED)?;
         let (name, labels) = (fields.text("name", 1..=255), fields.labels("labels"));
@@ -261,14 +253,10 @@ impl Exoscale {
             }
         };
         let effect = Effect::new(done, |_, _| {});
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        Ok(self.begin(cloud, asked.about("instance", &id), effect))
     }
 
-    pub(super) fn delete_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let before = found(cloud, asked)?.state;
         let id = asked.id().to_owned();
         let zone = cloud.zone_mut(asked.zone)?;
@@ -278,14 +266,10 @@ impl Exoscale {
             move |zone, _| zone.lose_instance(&gone),
             move |zone, _| zone.set_state(&stays, before),
         );
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        Ok(self.begin(cloud, asked.about("instance", &id), effect))
     }
 
-    pub(super) fn start_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn start_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         self.power(
             cloud,
             asked,
@@ -295,11 +279,7 @@ impl Exoscale {
         )
     }
 
-    pub(super) fn stop_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn stop_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         self.power(
             cloud,
             asked,
@@ -309,11 +289,7 @@ impl Exoscale {
         )
     }
 
-    pub(super) fn reboot_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn reboot_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         self.power(
             cloud,
             asked,
@@ -330,7 +306,7 @@ impl Exoscale {
         before: State,
         meanwhile: State,
         after: State,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         let instance = found(cloud, asked)?;
         if instance.state != before {
             let (is, must) = (instance.state.as_str(), before.as_str());
@@ -345,26 +321,21 @@ impl Exoscale {
             move |zone, _| zone.set_state(&undone, before),
         );
         let bare = cloud.quirks.no_reference_of_power;
-        let shown = self.begin(cloud, about(asked, if bare { "" } else { &id }), effect);
+        let shown = self.begin(
+            cloud,
+            asked.about("instance", if bare { "" } else { &id }),
+            effect,
+        );
         Ok(shown)
     }
 }
 
 /// The instance that a call is about.
-fn found<'a>(cloud: &'a Cloud, asked: &Asked<'_>) -> Result<&'a Instance, Refusal> {
+fn found<'a>(cloud: &'a Cloud, asked: &Asked<'_>) -> OrRefusal<&'a Instance> {
     let zone = cloud.zone(asked.zone)?;
     zone.instances
         .get(asked.id())
         .ok_or_else(Refusal::not_found)
-}
-
-fn about<'a>(asked: &'a Asked<'_>, id: &'a str) -> About<'a> {
-    About {
-        zone: asked.zone,
-        operation: asked.operation,
-        kind: "instance",
-        id,
-    }
 }
 
 /// An operation that fails at once because another is under way.

@@ -11,62 +11,31 @@ use serde_json::{Map, Value};
 use super::config::{Key, Quirks, Timings};
 use super::operations::{Operation, Planned};
 
-/// What the API calls the state of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// On its way to `running`.
-    Starting,
-    /// It runs.
-    Running,
-    /// On its way to `stopped`.
-    Stopping,
-    /// It exists but does not run.
-    Stopped,
-    /// On its way to another host.
-    Migrating,
-    /// Something went wrong.
-    Error,
-    /// On its way out.
-    Destroying,
-    /// Gone, but still shown.
-    Destroyed,
-    /// Its disk is being erased.
-    Expunging,
+bowline_simulator::words! {
+    /// What the API calls the state of an instance.
+    pub enum State {
+        /// On its way to `running`.
+        Starting = "starting",
+        /// It runs.
+        Running = "running",
+        /// On its way to `stopped`.
+        Stopping = "stopping",
+        /// It exists but does not run.
+        Stopped = "stopped",
+        /// On its way to another host.
+        Migrating = "migrating",
+        /// Something went wrong.
+        Error = "error",
+        /// On its way out.
+        Destroying = "destroying",
+        /// Gone, but still shown.
+        Destroyed = "destroyed",
+        /// Its disk is being erased.
+        Expunging = "expunging",
+    }
 }
 
 impl State {
-    const ALL: [Self; 9] = [
-        Self::Starting,
-        Self::Running,
-        Self::Stopping,
-        Self::Stopped,
-        Self::Migrating,
-        Self::Error,
-        Self::Destroying,
-        Self::Destroyed,
-        Self::Expunging,
-    ];
-
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-            Self::Migrating => "migrating",
-            Self::Error => "error",
-            Self::Destroying => "destroying",
-            Self::Destroyed => "destroyed",
-            Self::Expunging => "expunging",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-
     /// Whether the machine's programs run.
     pub(super) fn runs(self) -> bool {
         matches!(self, Self::Running | Self::Migrating)

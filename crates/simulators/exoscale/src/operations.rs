@@ -82,27 +82,15 @@ impl Ending {
             ..Self::success()
         }
     }
+}
 
+bowline_simulator::setters! { Ending:
     /// What it was to do happens all the same.
-    #[must_use]
-    pub fn applied(mut self) -> Self {
-        self.applied = true;
-        self
-    }
-
+    applied() |spec| spec.applied = true;
     /// After that time instead of the usual one; zero: in the first answer.
-    #[must_use]
-    pub fn after(mut self, takes: Duration) -> Self {
-        self.takes = Some(takes);
-        self
-    }
-
+    after(takes: Duration) |spec| spec.takes = Some(takes);
     /// Without telling what it is about.
-    #[must_use]
-    pub fn without_reference(mut self) -> Self {
-        self.reference = false;
-        self
-    }
+    without_reference() |spec| spec.reference = false;
 }
 
 /// How coming operations of one id end.

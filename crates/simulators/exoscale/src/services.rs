@@ -6,7 +6,7 @@ use super::Exoscale;
 use super::balancers::{DESCRIPTION, changeable, described, find};
 use super::fields::Fields;
 use super::model::{Balancer, Cloud, Healthcheck, Service, Zone};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new service; `instance-pool` cannot be changed later.
@@ -123,11 +123,7 @@ fn healthcheck(fields: &Fields) -> Option<Healthcheck> {
 }
 
 /// Whether a port is free on a load balancer.
-fn check_port(
-    balancer: &Balancer,
-    (port, protocol): (u16, &str),
-    own: &str,
-) -> Result<(), Refusal> {
+fn check_port(balancer: &Balancer, (port, protocol): (u16, &str), own: &str) -> OrRefusal {
     let mut all = balancer.services.iter();
     if all.any(|it| it.port == port && it.protocol == protocol && it.id != own) {
         let text = format!("Port {port}/{protocol} is already used by another service");
@@ -141,7 +137,7 @@ fn found<'a>(
     zone: &'a Zone,
     asked: &Asked<'_>,
     now: jiff::Timestamp,
-) -> Result<(&'a Balancer, &'a Service), Refusal> {
+) -> OrRefusal<(&'a Balancer, &'a Service)> {
     let balancer = find(zone, asked.id(), now)?;
     let mut all = balancer.services.iter();
     let service = all.find(|it| it.id == asked.second());
@@ -155,7 +151,7 @@ impl Exoscale {
         cloud: &Cloud,
         (zone, balancer): (&str, &str),
         fields: &Fields,
-    ) -> Result<Service, Refusal> {
+    ) -> OrRefusal<Service> {
         fields.need(&REQUIRED);
         let wish = Wish::read(fields);
         let pool = fields.reference("instance-pool").unwrap_or_default();
@@ -193,11 +189,7 @@ impl Exoscale {
         })
     }
 
-    pub(super) fn add_service_of(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn add_service_of(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         changeable(find(zone, asked.id(), self.now())?)?;
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
@@ -221,11 +213,7 @@ impl Exoscale {
         Ok(self.change_balancer_or(cloud, asked, done, undone))
     }
 
-    pub(super) fn update_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let (balancer, service) = found(zone, asked, self.now())?;
         changeable(balancer)?;
@@ -238,11 +226,7 @@ impl Exoscale {
         self.change_service(cloud, asked, |service| wish.apply(service))
     }
 
-    pub(super) fn reset_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn reset_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let (balancer, _) = found(zone, asked, self.now())?;
         changeable(balancer)?;
@@ -257,7 +241,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         asked: &Asked<'_>,
         change: impl FnOnce(&mut Service) + Send + 'static,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         self.turn_service(cloud, asked, "updating", |balancer, id| {
             if let Some(service) = balancer.service_mut(id) {
                 change(service);
@@ -266,11 +250,7 @@ impl Exoscale {
         })
     }
 
-    pub(super) fn delete_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         found(cloud.zone(asked.zone)?, asked, self.now())?;
         self.turn_service(cloud, asked, "deleting", |balancer, id| {
             balancer.services.retain(|it| it.id != id);
@@ -284,7 +264,7 @@ impl Exoscale {
         asked: &Asked<'_>,
         meanwhile: &'static str,
         change: impl FnOnce(&mut Balancer, &str) + Send + 'static,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }

@@ -16,57 +16,39 @@ use super::keys::PublicKey;
 use super::names::Names;
 use super::throttle::Buckets;
 
-/// The state of a machine, as the API shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// It is being made.
-    Provisioning,
-    /// A short phase of a reboot.
-    Ready,
-    /// It runs.
-    Running,
-    /// It is being stopped.
-    Stopping,
-    /// It does not run.
-    Stopped,
-    /// Its compute node does not answer.
-    Offline,
-    /// It is destroyed.
-    Deleted,
-    /// It could not be made.
-    Failed,
-    /// Nobody knows.
-    Unknown,
+bowline_simulator::words! {
+    /// The state of a machine.
+    #[derive(PartialOrd, Ord)]
+    pub enum State {
+        /// It is being made.
+        Provisioning = "provisioning",
+        /// A short phase of a reboot.
+        Ready = "ready",
+        /// It runs.
+        Running = "running",
+        /// It is being stopped.
+        Stopping = "stopping",
+        /// It does not run.
+        Stopped = "stopped",
+        /// Its compute node does not answer.
+        Offline = "offline",
+        /// It is destroyed.
+        Deleted = "deleted",
+        /// It could not be made.
+        Failed = "failed",
+        /// Nobody knows.
+        Unknown = "unknown",
+    }
 }
 
-const STATES: [(State, &str, &str); 9] = [
-    (State::Provisioning, "provisioning", "provisioning"),
-    (State::Ready, "ready", "ready"),
-    (State::Running, "running", "running"),
-    (State::Stopping, "stopping", "stopping"),
-    (State::Stopped, "stopped", "stopped"),
-    (State::Offline, "offline", "unreachable"),
-    (State::Deleted, "deleted", "destroyed"),
-    (State::Failed, "failed", "failed"),
-    (State::Unknown, "unknown", "unknown"),
-];
-
 impl State {
-    /// The API's word.
-    pub fn as_str(self) -> &'static str {
-        let row = STATES.iter().find(|row| row.0 == self);
-        row.map_or("unknown", |row| row.1)
-    }
-
     /// The word of the services behind the API, which the change feed tells.
     pub(super) fn internal(self) -> &'static str {
-        let row = STATES.iter().find(|row| row.0 == self);
-        row.map_or("unknown", |row| row.2)
-    }
-
-    /// From the API's word.
-    pub fn parse(word: &str) -> Option<Self> {
-        STATES.iter().find(|row| row.1 == word).map(|row| row.0)
+        match self {
+            Self::Offline => "unreachable",
+            Self::Deleted => "destroyed",
+            other => other.as_str(),
+        }
     }
 
     /// Whether its kubelet runs.

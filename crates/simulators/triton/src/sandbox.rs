@@ -59,7 +59,7 @@ struct Simulated {
 
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
-        let scene = Fixture {
+        let fixture = Fixture {
             unlimited: true,
             services: BTreeMap::from([(
                 "cmon".to_owned(),
@@ -67,7 +67,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
             )]),
             ..Fixture::default()
         };
-        let cloud = Triton::from_fixture(world, scene)?;
+        let cloud = Triton::from_fixture(world, fixture)?;
         // People in front of a sandbox should not wait for real name servers and appliances.
         cloud.set_timings(|timings| {
             timings.commit = Duration::from_secs(1);

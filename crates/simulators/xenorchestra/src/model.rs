@@ -11,68 +11,36 @@ use super::config::{Quirks, Timings, User};
 use super::events::Listeners;
 use super::tasks::{Planned, Task};
 
-/// What a VM does, as the API writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PowerState {
-    /// It runs.
-    Running,
-    /// It is off.
-    Halted,
-    /// It is on a host but gets no time.
-    Paused,
-    /// Its memory is on a disk.
-    Suspended,
+bowline_simulator::words! {
+    /// What a VM does, as the API writes it.
+    pub enum PowerState {
+        /// It runs.
+        Running = "Running",
+        /// It is off.
+        Halted = "Halted",
+        /// It is on a host but gets no time.
+        Paused = "Paused",
+        /// Its memory is on a disk.
+        Suspended = "Suspended",
+    }
 }
 
 impl PowerState {
-    const ALL: [Self; 4] = [Self::Running, Self::Halted, Self::Paused, Self::Suspended];
-
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "Running",
-            Self::Halted => "Halted",
-            Self::Paused => "Paused",
-            Self::Suspended => "Suspended",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-
     /// Whether a VM of that state is on a host.
     pub(super) fn resides(self) -> bool {
         matches!(self, Self::Running | Self::Paused)
     }
 }
 
-/// How Xen Orchestra stands to a pool, as the API writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
-    /// It is connected; that does not mean that the pool's objects are loaded.
-    Connected,
-    /// It tries to be.
-    Connecting,
-    /// It is not.
-    Disconnected,
-}
-
-impl Connection {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Connecting => "connecting",
-            Self::Disconnected => "disconnected",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Connected, Self::Connecting, Self::Disconnected];
-        all.into_iter().find(|state| state.as_str() == word)
+bowline_simulator::words! {
+    /// How Xen Orchestra stands to a pool, as the API writes it.
+    pub enum Connection {
+        /// It is connected; that does not mean that the pool's objects are loaded.
+        Connected = "connected",
+        /// It tries to be.
+        Connecting = "connecting",
+        /// It is not.
+        Disconnected = "disconnected",
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::model::BalancerStatus;
-use crate::scene::default_project;
+use crate::fixture::default_project;
 
 /// A load balancer with everything that belongs to it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -185,60 +185,25 @@ impl BalancerSpec {
             listeners: Vec::new(),
         }
     }
+}
 
-    #[must_use]
-    pub fn uuid(mut self, uuid: &str) -> Self {
-        self.uuid = Some(uuid.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn project(mut self, project: &str) -> Self {
-        project.clone_into(&mut self.project);
-        self
-    }
-
-    #[must_use]
-    pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
-        self
-    }
-
+bowline_simulator::setters! { BalancerSpec:
+    uuid(uuid: &str) |spec| spec.uuid = Some(uuid.to_owned());
+    project(project: &str) |spec| project.clone_into(&mut spec.project);
+    zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
     /// With a further tag.
-    #[must_use]
-    pub fn tag(mut self, key: &str, value: &str) -> Self {
-        self.tags.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
+    tag(key: &str, value: &str) |spec| spec.tags.insert(key.to_owned(), value.to_owned());
     /// With a further address; without a subnet it is a public one.
-    #[must_use]
-    pub fn vip(mut self, subnet: Option<&str>, address: Option<IpAddr>) -> Self {
+    vip(subnet: Option<&str>, address: Option<IpAddr>) |spec| {
         let subnet = subnet.map(str::to_owned);
-        self.vip_addresses.push(VipSpec { subnet, address });
-        self
-    }
-
+        spec.vip_addresses.push(VipSpec { subnet, address });
+    };
     /// With a further pool.
-    #[must_use]
-    pub fn pool(mut self, pool: PoolSpec) -> Self {
-        self.pools.push(pool);
-        self
-    }
-
+    pool(pool: PoolSpec) |spec| spec.pools.push(pool);
     /// With a further listener without a pool.
-    #[must_use]
-    pub fn listener(mut self, listener: ListenerSpec) -> Self {
-        self.listeners.push(listener);
-        self
-    }
-
+    listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
     /// Shown with that status, whatever its state.
-    #[must_use]
-    pub fn status(mut self, status: BalancerStatus) -> Self {
-        self.status = Some(status);
-        self
-    }
+    status(status: BalancerStatus) |spec| spec.status = Some(status);
 }
 
 impl PoolSpec {
@@ -255,33 +220,16 @@ impl PoolSpec {
             monitor: None,
         }
     }
+}
 
-    #[must_use]
-    pub fn protocol(mut self, protocol: &str) -> Self {
-        protocol.clone_into(&mut self.protocol);
-        self
-    }
-
+bowline_simulator::setters! { PoolSpec:
+    protocol(protocol: &str) |spec| protocol.clone_into(&mut spec.protocol);
     /// With a further member.
-    #[must_use]
-    pub fn member(mut self, member: MemberSpec) -> Self {
-        self.members.push(member);
-        self
-    }
-
+    member(member: MemberSpec) |spec| spec.members.push(member);
     /// With a further listener.
-    #[must_use]
-    pub fn listener(mut self, listener: ListenerSpec) -> Self {
-        self.listeners.push(listener);
-        self
-    }
-
+    listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
     /// With a health monitor.
-    #[must_use]
-    pub fn monitor(mut self, monitor: MonitorSpec) -> Self {
-        self.monitor = Some(monitor);
-        self
-    }
+    monitor(monitor: MonitorSpec) |spec| spec.monitor = Some(monitor);
 }
 
 impl MemberSpec {

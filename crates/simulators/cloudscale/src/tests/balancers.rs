@@ -9,8 +9,8 @@ pub(super) const NETWORKS: &str = "networks:\n\
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-impl Scenery {
-    /// A scene with networks, in which writes to load balancers are answered at once.
+impl Harness {
+    /// A fixture with networks, in which writes to load balancers are answered at once.
     pub(super) fn balanced(more: &str) -> Self {
         let calls = "timings: {load_balancers: {call: 0s}}\n";
         Self::with(&format!("{NETWORKS}{calls}{more}"))
@@ -82,13 +82,13 @@ pub(super) const MONITORS: &str = "/v1/load-balancers/health-monitors";
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_has_every_attribute_of_the_real_one() {
-    let scenery = Scenery::balanced("");
+    let harness = Harness::balanced("");
     for none in [
         json!({}),
         json!({"vip_addresses": []}),
         json!({"vip_addresses": null}),
     ] {
-        let made = scenery
+        let made = harness
             .create(
                 "/v1/load-balancers",
                 with(balancer(json!({"tags": {"a": "b"}})), none),
@@ -110,31 +110,31 @@ async fn a_load_balancer_has_every_attribute_of_the_real_one() {
             "a public one of each, IPv4 first"
         );
         let subnet = &vips[0]["subnet"];
-        let server = scenery.server("a", json!({})).await;
+        let server = harness.server("a", json!({})).await;
         assert_eq!(
             subnet, &server["interfaces"][0]["addresses"][0]["subnet"],
             "a subnet stub is the same everywhere"
         );
     }
     assert_eq!(
-        scenery.count("/v1/load-balancers").await,
+        harness.count("/v1/load-balancers").await,
         3,
         "names are not unique"
     );
-    assert_eq!(scenery.count("/v1/load-balancers?tag:a=b").await, 3);
-    assert_eq!(scenery.count("/v1/load-balancers?tag:a=c").await, 0);
-    assert_eq!(scenery.count("/v1/load-balancers?name=lb").await, 3);
+    assert_eq!(harness.count("/v1/load-balancers?tag:a=b").await, 3);
+    assert_eq!(harness.count("/v1/load-balancers?tag:a=c").await, 0);
+    assert_eq!(harness.count("/v1/load-balancers?name=lb").await, 3);
     let plain = json!({"name": "x", "flavor": "lb-standard"});
-    let plain = scenery.create("/v1/load-balancers", plain).await;
+    let plain = harness.create("/v1/load-balancers", plain).await;
     assert_eq!(plain["zone"]["slug"], "rma1", "the default zone");
 }
 
 #[tokio::test(start_paused = true)]
 async fn private_addresses_are_taken_and_given_back() {
-    let scenery = Scenery::balanced("");
+    let harness = Harness::balanced("");
     let vips = json!({"vip_addresses": [
         {"subnet": "s1", "address": "10.20.0.200"}, {"subnet": "s2"}]});
-    let made = scenery.balancer(vips).await;
+    let made = harness.balancer(vips).await;
     let shown = made["vip_addresses"].as_array().unwrap();
     assert_eq!(shown[0]["address"], "10.20.0.200");
     assert_eq!(shown[0]["subnet"]["cidr"], "10.20.0.0/24");
@@ -175,7 +175,7 @@ async fn private_addresses_are_taken_and_given_back() {
             "is not a valid IP",
         ),
     ] {
-        let reply = scenery
+        let reply = harness
             .post(
                 "/v1/load-balancers",
                 balancer(json!({"vip_addresses": vips})),
@@ -183,18 +183,18 @@ async fn private_addresses_are_taken_and_given_back() {
             .await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_refused(&scenery.delete("/v1/subnets/s1").await, 400, "in use");
+    assert_refused(&harness.delete("/v1/subnets/s1").await, 400, "in use");
     assert_refused(
-        &scenery.delete("/v1/networks/n1").await,
+        &harness.delete("/v1/networks/n1").await,
         400,
         "There are load balancers attached to this network.",
     );
-    assert_eq!(scenery.delete(&path_of(&made)).await.status, 204);
+    assert_eq!(harness.delete(&path_of(&made)).await.status, 204);
     let again = json!({"vip_addresses": [{"subnet": "s1", "address": "10.20.0.200"}]});
-    let again = scenery.balancer(again).await;
-    assert_eq!(scenery.delete(&path_of(&again)).await.status, 204);
+    let again = harness.balancer(again).await;
+    assert_eq!(harness.delete(&path_of(&again)).await.status, 204);
     assert_eq!(
-        scenery.delete("/v1/networks/n1").await.status,
+        harness.delete("/v1/networks/n1").await.status,
         204,
         "right after"
     );
@@ -202,7 +202,7 @@ async fn private_addresses_are_taken_and_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_load_balancer_is_refused_field_by_field() {
-    let scenery = Scenery::balanced("quirks: {most_load_balancers: 1}");
+    let harness = Harness::balanced("quirks: {most_load_balancers: 1}");
     for (extra, fragment) in [
         (json!({"name": null}), "name: This field is required."),
         (json!({"name": ""}), "name: This field may not be blank."),
@@ -220,16 +220,16 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
             "tags: \"a b\" is not a valid tag key",
         ),
     ] {
-        let reply = scenery.post("/v1/load-balancers", balancer(extra)).await;
+        let reply = harness.post("/v1/load-balancers", balancer(extra)).await;
         assert_refused(&reply, 400, fragment);
     }
     assert_eq!(
-        scenery.count("/v1/load-balancers").await,
+        harness.count("/v1/load-balancers").await,
         0,
         "nothing was made"
     );
-    let made = scenery.balancer(json!({})).await;
-    let reply = scenery
+    let made = harness.balancer(json!({})).await;
+    let reply = harness
         .post("/v1/load-balancers", balancer(json!({})))
         .await;
     assert_refused(
@@ -253,27 +253,27 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
         ),
         (json!({"name": "x", "tags": {}}), "Only one attribute"),
     ] {
-        assert_refused(&scenery.patch(&path, body).await, 400, fragment);
+        assert_refused(&harness.patch(&path, body).await, 400, fragment);
     }
     for body in [
         json!({}),
         json!({"name": "renamed"}),
         json!({"tags": {"k": "v"}}),
     ] {
-        assert_eq!(scenery.patch(&path, body).await.status, 204);
+        assert_eq!(harness.patch(&path, body).await.status, 204);
         assert_eq!(
-            scenery.status(&made).await,
+            harness.status(&made).await,
             "running",
             "nothing has to be applied"
         );
     }
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["name"], &shown["tags"]),
         (&json!("renamed"), &json!({"k": "v"}))
     );
     assert_eq!(
-        scenery.cloud.balancers()[0].changes,
+        harness.cloud.balancers()[0].changes,
         2,
         "an empty PATCH changes nothing"
     );
@@ -281,56 +281,56 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_is_changing_and_takes_no_children() {
-    let scenery = Scenery::balanced("");
-    let made = scenery
+    let harness = Harness::balanced("");
+    let made = harness
         .create("/v1/load-balancers", balancer(json!({})))
         .await;
     let body = json!({"name": "p", "load_balancer": made["uuid"], "algorithm": "round_robin",
         "protocol": "tcp"});
-    let early = scenery.post("/v1/load-balancers/pools", body.clone()).await;
+    let early = harness.post("/v1/load-balancers/pools", body.clone()).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
-    let early = scenery.delete(&path_of(&made)).await;
+    let early = harness.delete(&path_of(&made)).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
     tokio::time::sleep(4999 * SECOND / 1000).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(harness.status(&made).await, "changing");
     tokio::time::sleep(SECOND / 1000).await;
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(harness.status(&made).await, "running");
     assert_eq!(
-        scenery.post("/v1/load-balancers/pools", body).await.status,
+        harness.post("/v1/load-balancers/pools", body).await.status,
         201
     );
     assert_eq!(
-        scenery.delete(&path_of(&made)).await.status,
+        harness.delete(&path_of(&made)).await.status,
         204,
         "although it changes"
     );
     assert_refused(
-        &scenery.client.get(&path_of(&made)).await,
+        &harness.client.get(&path_of(&made)).await,
         404,
         "Not found.",
     );
-    assert_refused(&scenery.delete(&path_of(&made)).await, 404, "Not found.");
+    assert_refused(&harness.delete(&path_of(&made)).await, 404, "Not found.");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_meanwhile() {
-    let scenery = Scenery::balanced("");
-    let lb = scenery.balancer(json!({})).await;
-    let pool = scenery.pool(&lb).await;
-    assert_eq!(scenery.status(&lb).await, "changing");
-    let made = scenery
+    let harness = Harness::balanced("");
+    let lb = harness.balancer(json!({})).await;
+    let pool = harness.pool(&lb).await;
+    assert_eq!(harness.status(&lb).await, "changing");
+    let made = harness
         .create(&members_of(&pool), member("10.20.0.11", json!({})))
         .await;
-    let heard = scenery.create(LISTENERS, listener(&pool, json!({}))).await;
-    let watched = scenery.create(MONITORS, monitor(&pool, json!({}))).await;
+    let heard = harness.create(LISTENERS, listener(&pool, json!({}))).await;
+    let watched = harness.create(MONITORS, monitor(&pool, json!({}))).await;
     for (thing, change) in [
         (&pool, json!({"name": "x"})),
         (&made, json!({"enabled": false})),
@@ -338,19 +338,19 @@ async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_
         (&watched, json!({"delay_s": 9})),
     ] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(scenery.status(&lb).await, "running");
+        assert_eq!(harness.status(&lb).await, "running");
         for nothing in [json!({}), json!({"http": {}})] {
-            assert_eq!(scenery.patch(&path_of(thing), nothing).await.status, 204);
-            assert_eq!(scenery.status(&lb).await, "running", "nothing changed");
+            assert_eq!(harness.patch(&path_of(thing), nothing).await.status, 204);
+            assert_eq!(harness.status(&lb).await, "running", "nothing changed");
         }
-        assert_eq!(scenery.patch(&path_of(thing), change).await.status, 204);
-        assert_eq!(scenery.status(&lb).await, "changing");
+        assert_eq!(harness.patch(&path_of(thing), change).await.status, 204);
+        assert_eq!(harness.status(&lb).await, "changing");
     }
     for thing in [&made, &watched, &heard, &pool] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(scenery.status(&lb).await, "running");
-        assert_eq!(scenery.delete(&path_of(thing)).await.status, 204);
-        assert_eq!(scenery.status(&lb).await, "changing");
+        assert_eq!(harness.status(&lb).await, "running");
+        assert_eq!(harness.delete(&path_of(thing)).await.status, 204);
+        assert_eq!(harness.status(&lb).await, "changing");
     }
-    assert_eq!(scenery.cloud.balancers()[0].changes, 12);
+    assert_eq!(harness.cloud.balancers()[0].changes, 12);
 }

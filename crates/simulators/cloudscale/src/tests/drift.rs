@@ -29,8 +29,8 @@ fn map(value: Value) -> serde_json::Map<String, Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let harness = Harness::balanced("");
+    let cloud = &harness.cloud;
     assert_eq!(cloud.add_balancer(&whole()).unwrap(), "b1");
     let shown = cloud.balancers();
     let lb = &shown[0];
@@ -56,14 +56,14 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
         (2, 1, 2, 3)
     );
     assert_eq!(
-        scenery
+        harness
             .get("/v1/load-balancers?tag:k8s-service-uid=1")
             .await[0]["uuid"],
         "b1"
     );
     assert_eq!(
-        scenery
-            .status(&scenery.get("/v1/load-balancers/b1").await)
+        harness
+            .status(&harness.get("/v1/load-balancers/b1").await)
             .await,
         "running"
     );
@@ -106,8 +106,8 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_not_made_by_hand_either() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let harness = Harness::balanced("");
+    let cloud = &harness.cloud;
     cloud.add_balancer(&whole()).unwrap();
     for (spec, reason) in [
         (whole(), "uuid: \"b1\" exists already."),
@@ -144,8 +144,8 @@ async fn what_cannot_be_is_not_made_by_hand_either() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let harness = Harness::balanced("");
+    let cloud = &harness.cloud;
     cloud.add_balancer(&whole()).unwrap();
     let before = cloud.balancers().remove(0);
     let pool = &before.pools[0];
@@ -220,7 +220,7 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
     }
     let elsewhere = json!({"subnet": {"href": "https://elsewhere/v1/subnets/s1", "uuid": "s1"}});
     cloud.deform(&pool.members[0].uuid, map(elsewhere)).unwrap();
-    let members = scenery
+    let members = harness
         .get(&format!("/v1/load-balancers/pools/{}/members", pool.uuid))
         .await;
     assert_eq!(
@@ -232,8 +232,8 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
-    let scenery = Scenery::balanced("floating_ips: [{address: 203.0.113.77}]");
-    let cloud = &scenery.cloud;
+    let harness = Harness::balanced("floating_ips: [{address: 203.0.113.77}]");
+    let cloud = &harness.cloud;
     cloud.add_balancer(&whole()).unwrap();
     let twin = cloud.add_pool("b1", &PoolSpec::named("tcp/http")).unwrap();
     let stray = MemberSpec::at(address("10.20.0.99"), 1);
@@ -301,9 +301,9 @@ async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
     let pool = json!({"uuid": first.uuid});
     let path = format!("/v1/load-balancers/pools/{}/members", first.uuid);
     let back = member("10.20.0.11", json!({"protocol_port": 31080}));
-    assert_eq!(scenery.post(&path, back).await.status, 201);
+    assert_eq!(harness.post(&path, back).await.status, 201);
     assert_eq!(
-        scenery
+        harness
             .post(MONITORS, monitor(&pool, json!({})))
             .await
             .status,
@@ -311,7 +311,7 @@ async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
     );
     cloud.remove("k8s-service-1").unwrap();
     assert_refused(
-        &scenery.client.get("/v1/load-balancers/b1").await,
+        &harness.client.get("/v1/load-balancers/b1").await,
         404,
         "Not found.",
     );
@@ -320,26 +320,26 @@ async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
-    let made = scenery
+    let harness = Harness::balanced("");
+    let cloud = &harness.cloud;
+    let made = harness
         .create("/v1/load-balancers", balancer(json!({})))
         .await;
     cloud.freeze_balancer("lb").unwrap();
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(harness.status(&made).await, "changing");
     assert_refused(
-        &scenery.delete(&path_of(&made)).await,
+        &harness.delete(&path_of(&made)).await,
         400,
         "still being created",
     );
     cloud.thaw_balancer("lb").unwrap();
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(harness.status(&made).await, "running");
     cloud.freeze_balancer("lb").unwrap();
-    let pool = scenery.pool(&made).await;
+    let pool = harness.pool(&made).await;
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "changing");
-    scenery
+    assert_eq!(harness.status(&made).await, "changing");
+    harness
         .create(&members_of(&pool), member("10.20.0.11", json!({})))
         .await;
     cloud.thaw_balancer("lb").unwrap();
@@ -348,23 +348,23 @@ async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
     ] {
         let meant: BalancerStatus = serde_json::from_value(status.into()).unwrap();
         cloud.set_balancer_status("lb", Some(meant)).unwrap();
-        assert_eq!(scenery.status(&made).await, status);
+        assert_eq!(harness.status(&made).await, status);
     }
     cloud
         .set_balancer_status("lb", Some(BalancerStatus::Stopped))
         .unwrap();
     cloud.set_balancer_status("lb", None).unwrap();
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(harness.status(&made).await, "running");
     let never = BalancerTimings {
         create: Duration::MAX,
         ..BalancerTimings::INSTANT
     };
     cloud.set_balancer_timings(never);
-    let other = scenery
+    let other = harness
         .create("/v1/load-balancers", balancer(json!({"name": "never"})))
         .await;
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&other).await, "changing");
+    assert_eq!(harness.status(&other).await, "changing");
     assert!(cloud.freeze_balancer("nobody").is_err());
     let pool = pool["uuid"].as_str().unwrap();
     assert!(
@@ -378,19 +378,19 @@ async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_can_fail_and_the_next_one_heals() {
-    let scenery = Scenery::balanced("");
-    scenery.cloud.fail_next_changes(2);
-    let made = scenery
+    let harness = Harness::balanced("");
+    harness.cloud.fail_next_changes(2);
+    let made = harness
         .create("/v1/load-balancers", balancer(json!({})))
         .await;
     assert_eq!(made["status"], "changing");
     tokio::time::sleep(5 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "error");
-    scenery.pool(&made).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(harness.status(&made).await, "error");
+    harness.pool(&made).await;
+    assert_eq!(harness.status(&made).await, "changing");
     tokio::time::sleep(SECOND).await;
-    assert_eq!(scenery.status(&made).await, "error");
-    scenery.pool(&made).await;
+    assert_eq!(harness.status(&made).await, "error");
+    harness.pool(&made).await;
     tokio::time::sleep(SECOND).await;
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(harness.status(&made).await, "running");
 }

@@ -8,9 +8,9 @@ use crate::{Cloudscale, Fixture, Status};
 
 #[tokio::test]
 async fn the_documented_fixture_is_what_it_says() {
-    let scene: Fixture = parse("docs", documented("")).unwrap();
+    let fixture: Fixture = parse("docs", documented("")).unwrap();
     let world = World::simulated(1);
-    let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
+    let cloud = Cloudscale::from_fixture(&world, fixture).unwrap();
     let servers = cloud.servers();
     assert_eq!(servers.len(), 2 + 20);
     assert_eq!(servers[0].name, "worker-a");
@@ -29,8 +29,8 @@ async fn the_documented_fixture_is_what_it_says() {
 #[test]
 fn an_empty_fixture_is_an_empty_cloud() {
     for text in ["", "\n", "# nothing\n"] {
-        let scene: Fixture = parse("empty", text).unwrap();
-        assert!(scene.machines.is_empty());
+        let fixture: Fixture = parse("empty", text).unwrap();
+        assert!(fixture.machines.is_empty());
     }
 }
 

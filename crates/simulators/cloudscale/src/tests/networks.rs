@@ -4,14 +4,14 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn interfaces_can_be_asked_for_in_every_form() {
-    let scenery = Scenery::new();
-    let network = scenery.create("/v1/networks", json!({"name": "k8s"})).await;
+    let harness = Harness::new();
+    let network = harness.create("/v1/networks", json!({"name": "k8s"})).await;
     let bare = json!({"name": "bare", "auto_create_ipv4_subnet": false});
-    let bare = scenery.create("/v1/networks", bare).await;
+    let bare = harness.create("/v1/networks", bare).await;
     assert_eq!(bare["subnets"], json!([]));
     let wanted = json!({"network": bare["uuid"], "cidr": "192.168.7.0/24"});
-    let subnet = scenery.create("/v1/subnets", wanted).await;
-    let stub = &scenery.get(&path_of(&bare)).await["subnets"][0];
+    let subnet = harness.create("/v1/subnets", wanted).await;
+    let stub = &harness.get(&path_of(&bare)).await["subnets"][0];
     let (n, s) = (&network["uuid"], &subnet["uuid"]);
     for (interfaces, expected) in [
         (json!([{"network": "public"}]), json!(["public", 2])),
@@ -38,7 +38,7 @@ async fn interfaces_can_be_asked_for_in_every_form() {
         ),
         (json!([]), json!([])),
     ] {
-        let made = scenery.server("a", json!({"interfaces": interfaces})).await;
+        let made = harness.server("a", json!({"interfaces": interfaces})).await;
         let shown = made["interfaces"].as_array().unwrap().iter();
         let summary: Vec<Value> = shown
             .flat_map(|i| {
@@ -89,7 +89,7 @@ async fn interfaces_can_be_asked_for_in_every_form() {
             "does not belong to the network",
         ),
     ] {
-        let reply = scenery
+        let reply = harness
             .post(
                 "/v1/servers",
                 server("a", json!({"interfaces": interfaces})),
@@ -98,43 +98,43 @@ async fn interfaces_can_be_asked_for_in_every_form() {
         assert_refused(&reply, 400, fragment);
     }
     let elsewhere = json!({"zone": "lpg1", "interfaces": [{"network": n}]});
-    let reply = scenery.post("/v1/servers", server("a", elsewhere)).await;
+    let reply = harness.post("/v1/servers", server("a", elsewhere)).await;
     assert_refused(&reply, 400, "The network is in zone rma1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn interfaces_can_be_replaced_and_survive_a_refused_change() {
-    let scenery = Scenery::with(
+    let harness = Harness::with(
         "networks: [{name: k8s, uuid: n1, subnets: [{cidr: 10.0.0.0/24, uuid: s1}]}]\nmachines: [{name: a, uuid: u1}]",
     );
-    let before = scenery.get("/v1/servers/u1").await;
+    let before = harness.get("/v1/servers/u1").await;
     let bad = json!({"interfaces": [
         {"network": "n1", "addresses": [{"address": "10.0.0.50"}]}, {"network": "nowhere"}]});
     assert_refused(
-        &scenery.patch("/v1/servers/u1", bad).await,
+        &harness.patch("/v1/servers/u1", bad).await,
         400,
         "does not exist",
     );
-    assert_eq!(scenery.get("/v1/servers/u1").await, before);
+    assert_eq!(harness.get("/v1/servers/u1").await, before);
     // The refused request gave its address back.
     let good = json!({"interfaces": [
         {"network": "n1", "addresses": [{"address": "10.0.0.50"}]}]});
-    assert_eq!(scenery.patch("/v1/servers/u1", good).await.status, 204);
-    let after = scenery.get("/v1/servers/u1").await;
+    assert_eq!(harness.patch("/v1/servers/u1", good).await.status, 204);
+    let after = harness.get("/v1/servers/u1").await;
     assert_eq!(
         after["interfaces"][0]["addresses"][0]["address"],
         "10.0.0.50"
     );
     assert_refused(
-        &scenery.delete("/v1/networks/n1").await,
+        &harness.delete("/v1/networks/n1").await,
         400,
         "servers attached",
     );
-    assert_refused(&scenery.delete("/v1/subnets/s1").await, 400, "in use");
-    scenery.cloud.destroy("u1").unwrap();
-    assert_eq!(scenery.delete("/v1/networks/n1").await.status, 204);
+    assert_refused(&harness.delete("/v1/subnets/s1").await, 400, "in use");
+    harness.cloud.destroy("u1").unwrap();
+    assert_eq!(harness.delete("/v1/networks/n1").await.status, 204);
     assert_refused(
-        &scenery.client.get("/v1/subnets/s1").await,
+        &harness.client.get("/v1/subnets/s1").await,
         404,
         "Not found.",
     );
@@ -142,8 +142,8 @@ async fn interfaces_can_be_replaced_and_survive_a_refused_change() {
 
 #[tokio::test(start_paused = true)]
 async fn networks_and_subnets_are_made_changed_and_checked() {
-    let scenery = Scenery::new();
-    let network = scenery
+    let harness = Harness::new();
+    let network = harness
         .create("/v1/networks", json!({"name": "n", "tags": {"a": "b"}}))
         .await;
     assert_eq!(
@@ -157,9 +157,9 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         json!({"mtu": 1500}),
         json!({"tags": {}}),
     ] {
-        assert_eq!(scenery.patch(&path, body).await.status, 204);
+        assert_eq!(harness.patch(&path, body).await.status, 204);
     }
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["name"], &shown["mtu"], &shown["tags"]),
         (&json!("m"), &json!(1500), &json!({}))
@@ -192,12 +192,12 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         ),
     ] {
         assert_refused(
-            &scenery.post("/v1/subnets", subnet(extra)).await,
+            &harness.post("/v1/subnets", subnet(extra)).await,
             400,
             fragment,
         );
     }
-    let made = scenery
+    let made = harness
         .create(
             "/v1/subnets",
             subnet(json!({"gateway_address": "172.16.0.2"})),
@@ -205,7 +205,7 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         .await;
     assert_eq!(made["dns_servers"].as_array().unwrap().len(), 2);
     let overlap = subnet(json!({"cidr": "172.16.0.0/16"}));
-    assert_refused(&scenery.post("/v1/subnets", overlap).await, 400, "overlaps");
+    assert_refused(&harness.post("/v1/subnets", overlap).await, 400, "overlaps");
     let path = path_of(&made);
     for (body, key, expected) in [
         (json!({"dns_servers": []}), "dns_servers", json!([])),
@@ -221,26 +221,26 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         ),
         (json!({"tags": {"x": "y"}}), "tags", json!({"x": "y"})),
     ] {
-        assert_eq!(scenery.patch(&path, body).await.status, 204);
-        assert_eq!(scenery.get(&path).await[key], expected);
+        assert_eq!(harness.patch(&path, body).await.status, 204);
+        assert_eq!(harness.get(&path).await[key], expected);
     }
-    scenery.patch(&path, json!({"dns_servers": null})).await;
+    harness.patch(&path, json!({"dns_servers": null})).await;
     assert_eq!(
-        scenery.get(&path).await["dns_servers"]
+        harness.get(&path).await["dns_servers"]
             .as_array()
             .unwrap()
             .len(),
         2
     );
-    assert_eq!(scenery.delete(&path).await.status, 204);
+    assert_eq!(harness.delete(&path).await.status, 204);
 }
 
 #[tokio::test(start_paused = true)]
 async fn floating_ips_move_between_servers_and_outlive_them() {
-    let scenery = Scenery::with(
+    let harness = Harness::with(
         "machines: [{name: a, uuid: u1}, {name: b, uuid: u2, zone: lpg1}, {name: c, uuid: u3, interfaces: []}]",
     );
-    let made = scenery
+    let made = harness
         .create("/v1/floating-ips", json!({"ip_version": 4, "server": "u1"}))
         .await;
     assert_eq!(
@@ -281,51 +281,51 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
         ),
         (json!({"server": "u2", "tags": {}}), "Only one attribute"),
     ] {
-        assert_refused(&scenery.patch(&path, body).await, 400, fragment);
+        assert_refused(&harness.patch(&path, body).await, 400, fragment);
     }
     let global = json!({"ip_version": 6, "type": "global", "server": "u1", "reverse_ptr": "x.y"});
-    let global = scenery.create("/v1/floating-ips", global).await;
+    let global = harness.create("/v1/floating-ips", global).await;
     assert_eq!(
         (&global["region"], &global["reverse_ptr"]),
         (&Value::Null, &json!("x.y"))
     );
     assert_eq!(
-        scenery
+        harness
             .patch(&path_of(&global), json!({"server": "u2"}))
             .await
             .status,
         204
     );
-    let moved = scenery.get(&path_of(&global)).await;
+    let moved = harness.get(&path_of(&global)).await;
     assert_eq!(
         (&moved["server"]["uuid"], &moved["next_hop"]),
         (&json!("u2"), &json!("2001:db8:2::b"))
     );
     let long = "/v1/floating-ips/2001:0db8:00f2:0:0:0:0:000b";
     assert_eq!(
-        scenery
+        harness
             .patch(long, json!({"tags": {"a": "b"}}))
             .await
             .status,
         204
     );
     let wide = json!({"ip_version": 6, "prefix_length": 56, "region": "lpg"});
-    let wide = scenery.create("/v1/floating-ips", wide).await;
+    let wide = harness.create("/v1/floating-ips", wide).await;
     assert!(wide["network"].as_str().unwrap().ends_with("/56"));
     assert_eq!(
         (&wide["server"], &wide["next_hop"]),
         (&Value::Null, &Value::Null)
     );
-    assert_eq!(scenery.delete("/v1/servers/u1").await.status, 204);
+    assert_eq!(harness.delete("/v1/servers/u1").await.status, 204);
     assert_eq!(
-        scenery.get(&path).await["server"],
+        harness.get(&path).await["server"],
         Value::Null,
         "it outlives its server"
     );
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_refused(&scenery.client.get(&path).await, 404, "Not found.");
+    assert_eq!(harness.delete(&path).await.status, 204);
+    assert_refused(&harness.client.get(&path).await, 404, "Not found.");
     assert_eq!(
-        scenery
+        harness
             .get("/v1/floating-ips")
             .await
             .as_array()
@@ -337,7 +337,7 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_floating_ip_is_refused_field_by_field() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     for (body, fragment) in [
         (json!({}), "ip_version: This field is required"),
         (json!({"ip_version": 5}), "ip_version: Expect one of"),
@@ -355,6 +355,6 @@ async fn a_bad_floating_ip_is_refused_field_by_field() {
             "prefix_length: Expect one of",
         ),
     ] {
-        assert_refused(&scenery.post("/v1/floating-ips", body).await, 400, fragment);
+        assert_refused(&harness.post("/v1/floating-ips", body).await, 400, fragment);
     }
 }

@@ -5,11 +5,11 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn tokens_are_projects_and_some_may_only_look() {
     let fixture = "tokens:\n- {value: t1, project: one}\n- {value: t2, project: two}\n- {value: r1, project: one, read_only: true}";
-    let scenery = Scenery::with(fixture);
+    let harness = Harness::with(fixture);
     let (one, two, reader) = (
-        scenery.as_token(Some("t1")),
-        scenery.as_token(Some("t2")),
-        scenery.as_token(Some("r1")),
+        harness.as_token(Some("t1")),
+        harness.as_token(Some("t2")),
+        harness.as_token(Some("r1")),
     );
     let made = one
         .call("POST", "/v1/servers", &server("a", json!({})))
@@ -25,16 +25,16 @@ async fn tokens_are_projects_and_some_may_only_look() {
     assert_refused(&two.get(&path).await, 404, "Not found.");
     assert_eq!(two.get("/v1/servers").await.json(), json!([]));
     assert_refused(
-        &scenery.as_token(None).get(&path).await,
+        &harness.as_token(None).get(&path).await,
         401,
         "Authentication credentials were not provided.",
     );
     assert_refused(
-        &scenery.as_token(Some("x")).get(&path).await,
+        &harness.as_token(Some("x")).get(&path).await,
         401,
         "Invalid token.",
     );
-    let callers: Vec<_> = scenery
+    let callers: Vec<_> = harness
         .world
         .journal
         .entries()
@@ -46,7 +46,7 @@ async fn tokens_are_projects_and_some_may_only_look() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_are_filtered_by_tag_and_name() {
-    let scenery = Scenery::with(
+    let harness = Harness::with(
         "machines:\n- {name: a, tags: {env: prod, k: v}}\n- {name: b, tags: {env: 'a b&c'}}\n- {name: c}",
     );
     for (query, expected) in [
@@ -61,7 +61,7 @@ async fn lists_are_filtered_by_tag_and_name() {
         ("?name=c", vec!["c"]),
         ("?page=2", vec!["a", "b", "c"]),
     ] {
-        let list = scenery.get(&format!("/v1/servers{query}")).await;
+        let list = harness.get(&format!("/v1/servers{query}")).await;
         let names: Vec<_> = list
             .as_array()
             .unwrap()
@@ -74,7 +74,7 @@ async fn lists_are_filtered_by_tag_and_name() {
 
 #[tokio::test(start_paused = true)]
 async fn the_other_collections_are_there_and_empty() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     for name in [
         "volume-snapshots",
         "objects-users",
@@ -91,14 +91,14 @@ async fn the_other_collections_are_there_and_empty() {
         "floating-ips",
     ] {
         assert_eq!(
-            scenery.get(&format!("/v1/{name}")).await,
+            harness.get(&format!("/v1/{name}")).await,
             json!([]),
             "{name}"
         );
     }
     for name in ["regions", "flavors", "images"] {
         assert!(
-            !scenery
+            !harness
                 .get(&format!("/v1/{name}"))
                 .await
                 .as_array()
@@ -122,7 +122,7 @@ async fn the_other_collections_are_there_and_empty() {
         ("POST", "/v1/servers/u1/explode", 404),
     ] {
         assert_eq!(
-            scenery.client.call(method, path, &Value::Null).await.status,
+            harness.client.call(method, path, &Value::Null).await.status,
             status,
             "{method} {path}"
         );
@@ -131,13 +131,13 @@ async fn the_other_collections_are_there_and_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn every_answer_has_the_cross_origin_headers_once() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     for (method, path, status) in [
         ("GET", "/v1/servers", 200),
         ("GET", "/v1/x", 404),
         ("OPTIONS", "/v1/servers", 204),
     ] {
-        let reply = scenery.client.call(method, path, &Value::Null).await;
+        let reply = harness.client.call(method, path, &Value::Null).await;
         assert_eq!(reply.status, status);
         for (name, value) in [
             ("access-control-allow-origin", "*"),
@@ -155,7 +155,7 @@ async fn every_answer_has_the_cross_origin_headers_once() {
         }
     }
     assert_eq!(
-        scenery
+        harness
             .as_token(None)
             .call("OPTIONS", "/v1/servers", &Value::Null)
             .await
@@ -166,10 +166,10 @@ async fn every_answer_has_the_cross_origin_headers_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_configured_url_is_the_root_of_every_href() {
-    let scenery =
-        Scenery::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
+    let harness =
+        Harness::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
     assert_eq!(
-        scenery.get("/v1/servers").await[0]["href"],
+        harness.get("/v1/servers").await[0]["href"],
         "https://cloud.example/v1/servers/u1"
     );
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_has_every_attribute_of_the_real_one() {
-    let scenery = Scenery::new();
-    let made = scenery
+    let harness = Harness::new();
+    let made = harness
         .server(
             "worker-a",
             json!({"volume_size_gb": 50, "tags": {"a": "b"}}),
@@ -48,24 +48,24 @@ async fn a_server_has_every_attribute_of_the_real_one() {
         "198-18-0-11.cust.cloudscale.ch"
     );
     assert_eq!(addresses[0]["subnet"]["cidr"], "198.18.0.0/16");
-    assert_eq!(scenery.get("/v1/servers").await, json!([made]));
+    assert_eq!(harness.get("/v1/servers").await, json!([made]));
     let volume = path_of(&made["volumes"][0]);
     assert_eq!(
-        scenery.get(&volume).await["server_uuids"],
+        harness.get(&volume).await["server_uuids"],
         json!([made["uuid"]])
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_passes_through_changing() {
-    let scenery = Scenery::new();
-    let made = scenery.server("a", json!({})).await;
+    let harness = Harness::new();
+    let made = harness.server("a", json!({})).await;
     let path = path_of(&made);
-    let status = async || scenery.get(&path).await["status"].clone();
-    assert_eq!(scenery.power(&made), Some(Power::Off));
-    assert_refused(&scenery.delete(&path).await, 400, "still being created");
+    let status = async || harness.get(&path).await["status"].clone();
+    assert_eq!(harness.power(&made), Some(Power::Off));
+    assert_refused(&harness.delete(&path).await, 400, "still being created");
     assert_refused(
-        &scenery.post(&format!("{path}/stop"), Value::Null).await,
+        &harness.post(&format!("{path}/stop"), Value::Null).await,
         400,
         "created",
     );
@@ -73,14 +73,14 @@ async fn a_server_passes_through_changing() {
     assert_eq!(status().await, "changing");
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(status().await, "running");
-    assert_eq!(scenery.power(&made), Some(Power::Running));
+    assert_eq!(harness.power(&made), Some(Power::Running));
     for (order, runs) in [
         ("stop", false),
         ("stop", false),
         ("start", true),
         ("reboot", true),
     ] {
-        let reply = scenery.post(&format!("{path}/{order}"), Value::Null).await;
+        let reply = harness.post(&format!("{path}/{order}"), Value::Null).await;
         assert_eq!((reply.status, reply.bytes.len()), (204, 0), "{order}");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(
@@ -89,17 +89,17 @@ async fn a_server_passes_through_changing() {
             "{order}"
         );
         let power = if runs { Power::Running } else { Power::Off };
-        assert_eq!(scenery.power(&made), Some(power), "{order}");
+        assert_eq!(harness.power(&made), Some(power), "{order}");
     }
-    scenery.post(&format!("{path}/stop"), json!({})).await;
+    harness.post(&format!("{path}/stop"), json!({})).await;
     assert_eq!(status().await, "changing");
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_refused(&scenery.client.get(&path).await, 404, "Not found.");
-    assert_refused(&scenery.delete(&path).await, 404, "Not found.");
-    assert_eq!(scenery.power(&made), None);
+    assert_eq!(harness.delete(&path).await.status, 204);
+    assert_refused(&harness.client.get(&path).await, 404, "Not found.");
+    assert_refused(&harness.delete(&path).await, 404, "Not found.");
+    assert_eq!(harness.power(&made), None);
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        scenery.power(&made),
+        harness.power(&made),
         None,
         "a timer does not revive a deleted server"
     );
@@ -107,10 +107,10 @@ async fn a_server_passes_through_changing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_machines_follow_without_anybody_reading() {
-    let scenery = Scenery::new();
-    let made = scenery.server("a", json!({})).await;
+    let harness = Harness::new();
+    let made = harness.server("a", json!({})).await;
     let id = format!("cloudscale://{}", made["uuid"].as_str().unwrap());
-    let mut machines = scenery.world.machines.subscribe();
+    let mut machines = harness.world.machines.subscribe();
     let began = tokio::time::Instant::now();
     machines
         .wait_for(|all| all.get(&id) == Some(&Power::Running))
@@ -122,15 +122,15 @@ async fn the_machines_follow_without_anybody_reading() {
 #[tokio::test(start_paused = true)]
 async fn durations_of_zero_mean_at_once() {
     let zero = "timings: {create: 0s, start: 0s, stop: 0s, reboot: 0s}";
-    let scenery = Scenery::with(zero);
-    let made = scenery.server("a", json!({})).await;
+    let harness = Harness::with(zero);
+    let made = harness.server("a", json!({})).await;
     assert_eq!(made["status"], "running");
-    assert_eq!(scenery.power(&made), Some(Power::Running));
+    assert_eq!(harness.power(&made), Some(Power::Running));
     let path = path_of(&made);
-    scenery.post(&format!("{path}/stop"), Value::Null).await;
-    assert_eq!(scenery.get(&path).await["status"], "stopped");
+    harness.post(&format!("{path}/stop"), Value::Null).await;
+    assert_eq!(harness.get(&path).await["status"], "stopped");
     assert_refused(
-        &scenery.post(&format!("{path}/reboot"), Value::Null).await,
+        &harness.post(&format!("{path}/reboot"), Value::Null).await,
         400,
         "rebooted",
     );
@@ -138,7 +138,7 @@ async fn durations_of_zero_mean_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn one_attribute_at_a_time_can_be_changed() {
-    let scenery = Scenery::with("machines: [{name: a, uuid: u1}]");
+    let harness = Harness::with("machines: [{name: a, uuid: u1}]");
     let path = "/v1/servers/u1";
     for (body, status, fragment) in [
         (json!({}), 204, ""),
@@ -185,43 +185,43 @@ async fn one_attribute_at_a_time_can_be_changed() {
         ),
         (json!([]), 400, "detail: Invalid data"),
     ] {
-        let reply = scenery.patch(path, body.clone()).await;
+        let reply = harness.patch(path, body.clone()).await;
         if status == 204 {
             assert_eq!(reply.status, 204, "{body}: {}", reply.text());
         } else {
             assert_refused(&reply, status, fragment);
         }
     }
-    let reply = scenery
+    let reply = harness
         .client
         .attempt("PATCH", path, "{\"name\": ")
         .await
         .unwrap();
     assert_refused(&reply, 400, "JSON parse error");
-    let reply = scenery
+    let reply = harness
         .client
         .attempt("PATCH", path, "{\"name\": \"c\"}\n")
         .await
         .unwrap();
     assert_eq!(reply.status, 204, "a trailing newline does no harm");
-    let shown = scenery.get(path).await;
+    let shown = harness.get(path).await;
     assert_eq!(
         (&shown["name"], &shown["tags"]),
         (&json!("c"), &json!({"a": "b", "c": ""}))
     );
-    scenery.cloud.stop("u1").unwrap();
+    harness.cloud.stop("u1").unwrap();
     assert_eq!(
-        scenery
+        harness
             .patch(path, json!({"flavor": "flex-4-4"}))
             .await
             .status,
         204
     );
-    assert_eq!(scenery.get(path).await["flavor"]["vcpu_count"], 4);
-    assert_eq!(scenery.patch(path, json!({"tags": {}})).await.status, 204);
-    assert_eq!(scenery.get(path).await["tags"], json!({}));
+    assert_eq!(harness.get(path).await["flavor"]["vcpu_count"], 4);
+    assert_eq!(harness.patch(path, json!({"tags": {}})).await.status, 204);
+    assert_eq!(harness.get(path).await["tags"], json!({}));
     assert_refused(
-        &scenery.patch("/v1/servers/other", json!({})).await,
+        &harness.patch("/v1/servers/other", json!({})).await,
         404,
         "Not found.",
     );
@@ -229,7 +229,7 @@ async fn one_attribute_at_a_time_can_be_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_server_is_refused_field_by_field() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     for (extra, fragment) in [
         (json!({"name": null}), "name: This field is required"),
         (json!({"name": " "}), "name: This field may not be blank."),
@@ -279,11 +279,11 @@ async fn a_bad_server_is_refused_field_by_field() {
         (json!({"interfaces": "x"}), "interfaces: Expected a list"),
         (json!({"tags": []}), "tags: Tags must be"),
     ] {
-        let reply = scenery.post("/v1/servers", server("a", extra)).await;
+        let reply = harness.post("/v1/servers", server("a", extra)).await;
         assert_refused(&reply, 400, fragment);
     }
     assert_eq!(
-        scenery.get("/v1/servers").await,
+        harness.get("/v1/servers").await,
         json!([]),
         "nothing was made"
     );
@@ -291,39 +291,39 @@ async fn a_bad_server_is_refused_field_by_field() {
 
 #[tokio::test(start_paused = true)]
 async fn server_groups_hold_servers_apart() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     let body = json!({"name": "g", "type": "anti-affinity"});
-    let group = scenery.create("/v1/server-groups", body).await;
-    let bad = scenery
+    let group = harness.create("/v1/server-groups", body).await;
+    let bad = harness
         .post("/v1/server-groups", json!({"name": "g", "type": "x"}))
         .await;
     assert_refused(&bad, 400, "type: Expect one of");
     let member = json!({"server_groups": [group["uuid"]]});
-    let first = scenery.server("a", member.clone()).await;
-    let second = scenery.server("b", member).await;
+    let first = harness.server("a", member.clone()).await;
+    let second = harness.server("b", member).await;
     assert_eq!(second["server_groups"][0]["name"], "g");
     assert_eq!(second["anti_affinity_with"][0]["uuid"], first["uuid"]);
     let path = path_of(&group);
     assert_eq!(
-        scenery.get(&path).await["servers"]
+        harness.get(&path).await["servers"]
             .as_array()
             .unwrap()
             .len(),
         2
     );
-    assert_eq!(scenery.patch(&path, json!({"name": "h"})).await.status, 204);
-    assert_eq!(scenery.delete(&path).await.status, 204);
+    assert_eq!(harness.patch(&path, json!({"name": "h"})).await.status, 204);
+    assert_eq!(harness.delete(&path).await.status, 204);
     assert_eq!(
-        scenery.get(&path_of(&second)).await["server_groups"],
+        harness.get(&path_of(&second)).await["server_groups"],
         json!([])
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_old_switches_choose_the_interfaces() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     let wants = json!({"use_private_network": true});
-    let reply = scenery
+    let reply = harness
         .post("/v1/servers", server("a", wants.clone()))
         .await;
     assert_refused(
@@ -331,13 +331,13 @@ async fn the_old_switches_choose_the_interfaces() {
         400,
         "use_private_network: There is no private network",
     );
-    scenery.create("/v1/networks", json!({"name": "k8s"})).await;
+    harness.create("/v1/networks", json!({"name": "k8s"})).await;
     for (switches, expected) in [
         (wants, vec![("public", 2), ("private", 1)]),
         (json!({"use_ipv6": false}), vec![("public", 1)]),
         (json!({"use_public_network": false}), vec![]),
     ] {
-        let made = scenery.server("a", switches.clone()).await;
+        let made = harness.server("a", switches.clone()).await;
         let interfaces = made["interfaces"].as_array().unwrap().iter();
         let summary: Vec<_> = interfaces
             .map(|i| {

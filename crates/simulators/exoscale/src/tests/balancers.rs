@@ -5,28 +5,28 @@ use crate::Ending;
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_is_made_gets_its_address_late_and_is_deleted() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .cloud
         .set_timings(|timings| timings.address = Duration::from_secs(20));
     let body = json!({ "name": "k8s-1", "description": "d", "labels": { "a": "b" } });
-    let operation = scenery.begin("POST", "/v2/load-balancer", body).await;
+    let operation = harness.begin("POST", "/v2/load-balancer", body).await;
     let id = operation["reference"]["id"].as_str().unwrap().to_owned();
     let path = format!("/v2/load-balancer/{id}");
     assert_eq!(
         operation["reference"],
         json!({ "id": id, "link": path, "command": "get-load-balancer" })
     );
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["state"], &shown["ip"]),
         (&json!("creating"), &Value::Null)
     );
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(scenery.progress(&operation).await, "success");
-    assert_eq!(scenery.get(&path).await["ip"], Value::Null);
+    assert_eq!(harness.progress(&operation).await, "success");
+    assert_eq!(harness.get(&path).await["ip"], Value::Null);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         shown,
         json!({
@@ -36,39 +36,39 @@ async fn a_load_balancer_is_made_gets_its_address_late_and_is_deleted() {
         })
     );
     assert_eq!(
-        scenery.get("/v2/load-balancer").await["load-balancers"],
+        harness.get("/v2/load-balancer").await["load-balancers"],
         json!([shown])
     );
 
-    let operation = scenery.begin("DELETE", &path, Value::Null).await;
-    assert_eq!(scenery.get(&path).await["state"], "deleting");
+    let operation = harness.begin("DELETE", &path, Value::Null).await;
+    assert_eq!(harness.get(&path).await["state"], "deleting");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.status("GET", &path).await, 404);
-    assert_eq!(scenery.progress(&operation).await, "success");
-    scenery.balancer("k8s-1").await;
+    assert_eq!(harness.status("GET", &path).await, 404);
+    assert_eq!(harness.progress(&operation).await, "success");
+    harness.balancer("k8s-1").await;
     // Not given out again.
-    assert_eq!(scenery.cloud.balancers()[0].ip.to_string(), "203.0.113.2");
-    scenery.cloud.skip_balancer_addresses(7);
-    scenery.balancer("k8s-2").await;
-    let all = scenery.cloud.balancers();
+    assert_eq!(harness.cloud.balancers()[0].ip.to_string(), "203.0.113.2");
+    harness.cloud.skip_balancer_addresses(7);
+    harness.balancer("k8s-2").await;
+    let all = harness.cloud.balancers();
     assert!(all.iter().any(|it| it.ip.to_string() == "203.0.113.10"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_can_be_unknown_for_a_while_but_has_its_name() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .cloud
         .set_timings(|timings| timings.created_invisible = Duration::from_secs(5));
-    let id = scenery.balancer("a").await;
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}");
-    assert_eq!(scenery.status("GET", &path).await, 404);
-    assert_eq!(scenery.status("DELETE", &path).await, 404);
+    assert_eq!(harness.status("GET", &path).await, 404);
+    assert_eq!(harness.status("DELETE", &path).await, 404);
     assert_eq!(
-        scenery.get("/v2/load-balancer").await["load-balancers"],
+        harness.get("/v2/load-balancer").await["load-balancers"],
         json!([])
     );
-    let again = scenery
+    let again = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "a" }))
         .await;
     refused(
@@ -77,41 +77,41 @@ async fn a_new_load_balancer_can_be_unknown_for_a_while_but_has_its_name() {
         "Load balancer with name a already exists, the name must be unique",
     );
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(scenery.status("GET", &path).await, 200);
+    assert_eq!(harness.status("GET", &path).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_is_renamed_described_and_reset() {
-    let scenery = Scenery::new();
-    let (a, _b) = (scenery.balancer("a").await, scenery.balancer("b").await);
+    let harness = Harness::new();
+    let (a, _b) = (harness.balancer("a").await, harness.balancer("b").await);
     let path = format!("/v2/load-balancer/{a}");
-    let taken = scenery.call("PUT", &path, json!({ "name": "b" })).await;
+    let taken = harness.call("PUT", &path, json!({ "name": "b" })).await;
     refused(&taken, 409, "must be unique");
-    scenery
+    harness
         .done(
             "PUT",
             &path,
             json!({ "description": "one", "labels": { "x": "y" } }),
         )
         .await;
-    scenery.done("PUT", &path, json!({ "name": "c" })).await;
-    let shown = scenery.get(&path).await;
+    harness.done("PUT", &path, json!({ "name": "c" })).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["name"], &shown["description"], &shown["labels"]),
         (&json!("c"), &json!("one"), &json!({ "x": "y" }))
     );
-    scenery
+    harness
         .done("DELETE", &format!("{path}/description"), Value::Null)
         .await;
-    scenery
+    harness
         .done("DELETE", &format!("{path}/labels"), Value::Null)
         .await;
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (shown.get("description"), shown.get("labels")),
         (None, None)
     );
-    assert_eq!(scenery.status("DELETE", &format!("{path}/name")).await, 404);
+    assert_eq!(harness.status("DELETE", &format!("{path}/name")).await, 404);
     for (method, target) in [
         ("GET", format!("/v2/load-balancer/{UNKNOWN}")),
         ("PUT", format!("/v2/load-balancer/{UNKNOWN}")),
@@ -120,7 +120,7 @@ async fn a_load_balancer_is_renamed_described_and_reset() {
         ("POST", format!("/v2/load-balancer/{UNKNOWN}/service")),
     ] {
         assert_eq!(
-            scenery.status(method, &target).await,
+            harness.status(method, &target).await,
             404,
             "{method} {target}"
         );
@@ -129,23 +129,23 @@ async fn a_load_balancer_is_renamed_described_and_reset() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_is_added_changed_and_deleted() {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
+    let harness = Harness::new();
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}");
     let mut wanted = service("web-80", 80);
     wanted["description"] = json!("");
-    let operation = scenery
+    let operation = harness
         .begin("POST", &format!("{path}/service"), wanted.clone())
         .await;
     // It is about the load balancer.
     assert_eq!(operation["reference"]["id"], id);
-    assert_eq!(scenery.get(&path).await["services"][0]["state"], "creating");
+    assert_eq!(harness.get(&path).await["services"][0]["state"], "creating");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let shown = scenery.get(&path).await["services"][0].clone();
+    let shown = harness.get(&path).await["services"][0].clone();
     wanted.as_object_mut().unwrap().remove("description");
     wanted["id"] = shown["id"].clone();
     wanted["state"] = json!("running");
-    let addresses = scenery.cloud.instances();
+    let addresses = harness.cloud.instances();
     let health = addresses
         .iter()
         .map(|it| json!({"public-ip": it.public_ip, "status": "success"}));
@@ -153,17 +153,17 @@ async fn a_service_is_added_changed_and_deleted() {
     assert_eq!(shown, wanted);
 
     let own = format!("{path}/service/{}", shown["id"].as_str().unwrap());
-    assert_eq!(scenery.get(&own).await, wanted);
+    assert_eq!(harness.get(&own).await, wanted);
     let check = json!({ "mode": "https", "port": 31000, "uri": "/h", "tls-sni": "a.example" });
     let change = json!({ "description": "front", "healthcheck": check, "target-port": 30081 });
-    scenery.begin("PUT", &own, change).await;
-    let during = scenery.get(&own).await;
+    harness.begin("PUT", &own, change).await;
+    let during = harness.get(&own).await;
     assert_eq!(
         (&during["state"], &during["target-port"]),
         (&json!("updating"), &json!(30080))
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let after = scenery.get(&own).await;
+    let after = harness.get(&own).await;
     assert_eq!(
         (&after["name"], &after["target-port"]),
         (&json!("web-80"), &json!(30081))
@@ -171,28 +171,28 @@ async fn a_service_is_added_changed_and_deleted() {
     assert_eq!(after["healthcheck"]["tls-sni"], "a.example");
     // Replaced as a whole.
     let check = json!({ "mode": "tcp", "port": 31000, "uri": "" });
-    scenery
+    harness
         .done("PUT", &own, json!({ "healthcheck": check }))
         .await;
     assert_eq!(
-        scenery.get(&own).await["healthcheck"],
+        harness.get(&own).await["healthcheck"],
         json!({ "mode": "tcp", "port": 31000, "interval": 10, "timeout": 5, "retries": 1 })
     );
-    scenery
+    harness
         .done("DELETE", &format!("{own}/description"), Value::Null)
         .await;
-    assert_eq!(scenery.get(&own).await.get("description"), None);
-    scenery.begin("DELETE", &own, Value::Null).await;
-    assert_eq!(scenery.get(&own).await["state"], "deleting");
+    assert_eq!(harness.get(&own).await.get("description"), None);
+    harness.begin("DELETE", &own, Value::Null).await;
+    assert_eq!(harness.get(&own).await["state"], "deleting");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.status("GET", &own).await, 404);
-    assert_eq!(scenery.get(&path).await["services"], json!([]));
+    assert_eq!(harness.status("GET", &own).await, 404);
+    assert_eq!(harness.get(&path).await["services"], json!([]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_with_a_service_is_refused() {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
+    let harness = Harness::new();
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}/service");
     let rows = [
         (json!({ "name": "" }), 400, "name must have"),
@@ -255,21 +255,21 @@ async fn what_is_wrong_with_a_service_is_refused() {
         for (name, value) in change.as_object().unwrap() {
             body[name] = value.clone();
         }
-        refused(&scenery.call("POST", &path, body).await, status, fragment);
+        refused(&harness.call("POST", &path, body).await, status, fragment);
     }
-    scenery.done("POST", &path, service("web", 80)).await;
-    let again = scenery.call("POST", &path, service("other", 80)).await;
+    harness.done("POST", &path, service("web", 80)).await;
+    let again = harness.call("POST", &path, service("other", 80)).await;
     refused(&again, 409, "80/tcp");
     let mut udp = service("udp", 80);
     udp["protocol"] = json!("udp");
-    scenery.done("POST", &path, udp).await;
-    let shown = scenery.get(&format!("/v2/load-balancer/{id}")).await;
+    harness.done("POST", &path, udp).await;
+    let shown = harness.get(&format!("/v2/load-balancer/{id}")).await;
     let own = format!("{path}/{}", shown["services"][0]["id"].as_str().unwrap());
-    let clash = scenery
+    let clash = harness
         .call("PUT", &own, json!({ "protocol": "udp" }))
         .await;
     refused(&clash, 409, "80/udp");
-    let moved = scenery
+    let moved = harness
         .call("PUT", &own, json!({ "instance-pool": { "id": POOL } }))
         .await;
     refused(&moved, 400, "instance-pool is not known");
@@ -277,32 +277,32 @@ async fn what_is_wrong_with_a_service_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_kept() {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
+    let harness = Harness::new();
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}/service");
     for port in 1..=10 {
-        scenery
+        harness
             .done("POST", &path, service(&format!("s-{port}"), port))
             .await;
     }
-    let eleventh = scenery.call("POST", &path, service("s-11", 11)).await;
+    let eleventh = harness.call("POST", &path, service("s-11", 11)).await;
     refused(&eleventh, 403, "at most 10 services");
-    scenery.cloud.set_quirks(|quirks| {
+    harness.cloud.set_quirks(|quirks| {
         quirks.full_status = 409;
         quirks.most_load_balancers = Some(1);
     });
-    let eleventh = scenery.call("POST", &path, service("s-11", 11)).await;
+    let eleventh = harness.call("POST", &path, service("s-11", 11)).await;
     refused(&eleventh, 409, "at most 10 services");
-    let second = scenery
+    let second = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "b" }))
         .await;
     refused(&second, 403, "network-load-balancer");
-    let quota = scenery.get("/v2/quota/network-load-balancer").await;
+    let quota = harness.get("/v2/quota/network-load-balancer").await;
     assert_eq!(
         quota,
         json!({ "resource": "network-load-balancer", "usage": 1, "limit": 1 })
     );
-    let quotas = scenery.get("/v2/quota").await;
+    let quotas = harness.get("/v2/quota").await;
     assert_eq!(
         quotas["quotas"][0],
         json!({ "resource": "instance", "usage": 2, "limit": -1 })
@@ -311,70 +311,70 @@ async fn limits_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn operations_fail_time_out_or_never_end_on_demand() {
-    let scenery = Scenery::new();
-    let create = || scenery.call("POST", "/v2/load-balancer", json!({ "name": "a" }));
-    let plan = |ending| scenery.cloud.plan("create-load-balancer", ending, Some(1));
+    let harness = Harness::new();
+    let create = || harness.call("POST", "/v2/load-balancer", json!({ "name": "a" }));
+    let plan = |ending| harness.cloud.plan("create-load-balancer", ending, Some(1));
     let path = |operation: &Value| format!("/v2/operation/{}", operation["id"].as_str().unwrap());
 
     plan(Ending::failure("conflict", "m"));
     let operation = create().await.json();
-    assert_eq!(scenery.cloud.balancers().len(), 1);
+    assert_eq!(harness.cloud.balancers().len(), 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let shown = scenery.get(&path(&operation)).await;
+    let shown = harness.get(&path(&operation)).await;
     assert_eq!(
         (&shown["state"], &shown["reason"], &shown["message"]),
         (&json!("failure"), &json!("conflict"), &json!("m"))
     );
-    assert_eq!(scenery.cloud.balancers(), []);
+    assert_eq!(harness.cloud.balancers(), []);
 
     plan(Ending::failure("busy", "now").after(Duration::ZERO));
     assert_eq!(create().await.json()["state"], "failure");
     plan(Ending::timeout().after(Duration::from_secs(60)));
     let operation = create().await.json();
     tokio::time::sleep(Duration::from_secs(59)).await;
-    assert_eq!(scenery.progress(&operation).await, "pending");
+    assert_eq!(harness.progress(&operation).await, "pending");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.progress(&operation).await, "timeout");
-    assert_eq!(scenery.cloud.balancers(), []);
+    assert_eq!(harness.progress(&operation).await, "timeout");
+    assert_eq!(harness.cloud.balancers(), []);
 
     plan(Ending::never());
     let operation = create().await.json();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(scenery.progress(&operation).await, "pending");
-    assert_eq!(scenery.cloud.balancers()[0].state, "creating");
-    scenery.cloud.end_operations();
-    assert_eq!(scenery.progress(&operation).await, "success");
-    assert_eq!(scenery.cloud.balancers()[0].state, "running");
+    assert_eq!(harness.progress(&operation).await, "pending");
+    assert_eq!(harness.cloud.balancers()[0].state, "creating");
+    harness.cloud.end_operations();
+    assert_eq!(harness.progress(&operation).await, "success");
+    assert_eq!(harness.cloud.balancers()[0].state, "running");
 
-    scenery.cloud.remove_balancer("a").unwrap();
+    harness.cloud.remove_balancer("a").unwrap();
     plan(Ending::success().without_reference().after(Duration::ZERO));
     let operation = create().await.json();
     assert_eq!(
         (operation.get("reference"), &operation["state"]),
         (None, &json!("success"))
     );
-    assert_eq!(scenery.cloud.balancers()[0].state, "running");
-    let id = scenery.cloud.balancers()[0].id.clone();
-    scenery
+    assert_eq!(harness.cloud.balancers()[0].state, "running");
+    let id = harness.cloud.balancers()[0].id.clone();
+    harness
         .cloud
         .plan("delete-*", Ending::failure("fault", "").applied(), None);
     let target = format!("/v2/load-balancer/{id}");
-    scenery.begin("DELETE", &target, Value::Null).await;
+    harness.begin("DELETE", &target, Value::Null).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.cloud.balancers(), []);
+    assert_eq!(harness.cloud.balancers(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_change_leaves_everything_as_it_was() {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
+    let harness = Harness::new();
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}");
-    scenery
+    harness
         .done("POST", &format!("{path}/service"), service("web", 80))
         .await;
-    let before = scenery.cloud.balancers();
+    let before = harness.cloud.balancers();
     let own = format!("{path}/service/{}", before[0].services[0].id);
-    scenery
+    harness
         .cloud
         .plan("*", Ending::failure("fault", "no"), None);
     for (method, target, body) in [
@@ -385,27 +385,27 @@ async fn a_failed_change_leaves_everything_as_it_was() {
         ("PUT", own.clone(), json!({ "port": 82 })),
         ("DELETE", own.clone(), Value::Null),
     ] {
-        let operation = scenery.begin(method, &target, body).await;
+        let operation = harness.begin(method, &target, body).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(
-            scenery.progress(&operation).await,
+            harness.progress(&operation).await,
             "failure",
             "{method} {target}"
         );
-        assert_eq!(scenery.cloud.balancers(), before, "{method} {target}");
+        assert_eq!(harness.cloud.balancers(), before, "{method} {target}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_can_be_made_to_wait_for_each_other() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .cloud
         .set_quirks(|quirks| quirks.one_change_at_a_time = true);
-    let id = scenery.balancer("a").await;
+    let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}");
-    scenery.begin("PUT", &path, json!({ "name": "b" })).await;
-    let second = scenery
+    harness.begin("PUT", &path, json!({ "name": "b" })).await;
+    let second = harness
         .call("POST", &format!("{path}/service"), service("web", 80))
         .await;
     assert_eq!(
@@ -413,7 +413,7 @@ async fn changes_can_be_made_to_wait_for_each_other() {
         (200, &json!("busy"))
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    scenery
+    harness
         .done("POST", &format!("{path}/service"), service("web", 80))
         .await;
 }

@@ -11,8 +11,8 @@ const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 
 #[tokio::test(start_paused = true)]
 async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
-    let scenery = Scenery::with("private_networks: [{name: net}]");
-    let cloud = &scenery.cloud;
+    let harness = Harness::with("private_networks: [{name: net}]");
+    let cloud = &harness.cloud;
     let pool = cloud.add_pool(&PoolSpec::named("p1", 1).id(POOL)).unwrap();
     assert_eq!(pool, POOL);
     let spec = InstanceSpec::named("Pool-a1b2c-xyz")
@@ -26,7 +26,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         taken,
         format!("cannot add the instance Pool-a1b2c-xyz: Instance {I1} already exists")
     );
-    let shown = scenery.get(&format!("/v2/instance/{I1}")).await;
+    let shown = harness.get(&format!("/v2/instance/{I1}")).await;
     assert_eq!(
         (&shown["name"], &shown["public-ip"]),
         (&json!("Pool-a1b2c-xyz"), &json!("198.51.100.21"))
@@ -40,7 +40,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         .unwrap();
     cloud.set_private_networks(I1, &["net"]).unwrap();
     cloud.set_public_ip(I1, None).unwrap();
-    let shown = scenery.get(&format!("/v2/instance/{I1}")).await;
+    let shown = harness.get(&format!("/v2/instance/{I1}")).await;
     assert_eq!(
         (shown.get("public-ip"), &shown["ipv6-address"]),
         (None, &json!("2001:db8::21"))
@@ -56,23 +56,23 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
     cloud.set_pool_of(I1, None).unwrap();
     cloud.set_state(I1, State::Stopping).unwrap();
     assert_eq!(
-        scenery.world.machines.power(&machine_id(I1)),
+        harness.world.machines.power(&machine_id(I1)),
         Some(Power::Off)
     );
     cloud.destroy(I1).unwrap();
     assert_eq!(
-        scenery.status("GET", &format!("/v2/instance/{I1}")).await,
+        harness.status("GET", &format!("/v2/instance/{I1}")).await,
         404
     );
-    assert_eq!(scenery.world.machines.power(&machine_id(I1)), None);
+    assert_eq!(harness.world.machines.power(&machine_id(I1)), None);
     cloud.remove_pool("p1").unwrap();
     assert_eq!(cloud.instances().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn load_balancers_are_changed_behind_everybodys_back() {
-    let scenery = Scenery::new();
-    let cloud = &scenery.cloud;
+    let harness = Harness::new();
+    let cloud = &harness.cloud;
     let spec = BalancerSpec::named("edge")
         .id(L1)
         .ip("203.0.113.80".parse().unwrap());
@@ -93,7 +93,7 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
     cloud.label_balancer(L1, &[("a", "b")]).unwrap();
     cloud.retarget_service(L1, "web", 30081).unwrap();
     cloud.remove_service(L1, "foreign").unwrap();
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(
         (&shown["name"], &shown["ip"]),
         (&json!("other"), &json!("203.0.113.80"))
@@ -115,14 +115,14 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
             .map(|it| it["status"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["failure", "failure"]);
     cloud.set_health(&member.public_ip.unwrap().to_string(), None);
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["success", "failure"]);
     let members = json!({ "ip": null, "services": 7 });
     cloud.deform(L1, members.as_object().cloned().unwrap());
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!((shown.get("ip"), &shown["services"]), (None, &json!(7)));
     cloud.remove_balancer(L1).unwrap();
     assert_eq!(cloud.balancers(), []);
@@ -130,10 +130,10 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handle_is_there_over_http_too() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     let say = |verb: &'static str, body: Value| {
-        let scenery = &scenery;
-        async move { scenery.call("POST", &format!("/_sim/{verb}"), body).await }
+        let harness = &harness;
+        async move { harness.call("POST", &format!("/_sim/{verb}"), body).await }
     };
     let rows = [
         ("add", json!({ "name": "m", "count": 2 })),
@@ -179,7 +179,7 @@ async fn the_handle_is_there_over_http_too() {
         let reply = say(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    let made = scenery
+    let made = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
@@ -188,19 +188,19 @@ async fn the_handle_is_there_over_http_too() {
         (&json!("failure"), &json!("busy"))
     );
     say("forget-plans", json!({})).await;
-    let made = scenery
+    let made = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
     assert_eq!(made["state"], "success");
-    let state = scenery.get("/_sim/state").await;
+    let state = harness.get("/_sim/state").await;
     let zone = &state["zones"]["ch-gva-2"];
     assert_eq!(zone["load-balancers"][0]["name"], "x");
     say("reset", json!({})).await;
     assert_eq!(
         (
-            scenery.cloud.balancers().len(),
-            scenery.cloud.instances().len()
+            harness.cloud.balancers().len(),
+            harness.cloud.instances().len()
         ),
         (0, 2)
     );
@@ -208,7 +208,7 @@ async fn the_handle_is_there_over_http_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
-    let scenery = Scenery::with("instances: [{name: m}]");
+    let harness = Harness::with("instances: [{name: m}]");
     for (verb, body, fragment) in [
         ("dance", json!({}), "allowed are add, add-pool"),
         (
@@ -239,7 +239,7 @@ async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
         ),
         ("remove-key", json!({ "key": "EXO2" }), "there is no key"),
     ] {
-        let reply = scenery.call("POST", &format!("/_sim/{verb}"), body).await;
+        let reply = harness.call("POST", &format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 400, "{verb}");
         assert!(reply.text().contains(fragment), "{}", reply.text());
     }
@@ -265,8 +265,8 @@ async fn a_kubelet_tells_the_id_of_its_instance_and_stops_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented("## The Exoscale simulator"));
-    let instances = scenery.cloud.instances();
+    let harness = Harness::with(documented("## The Exoscale simulator"));
+    let instances = harness.cloud.instances();
     // Two and one of the pool, a fleet, three of the nodepool, and one elsewhere.
     assert_eq!(instances.len(), 2 + 1 + 20 + 3 + 1);
     let edge = instances.iter().find(|it| it.name == "Edge-1").unwrap();
@@ -274,12 +274,12 @@ async fn the_documented_fixture_is_what_it_says() {
         (edge.kind.as_str(), edge.pool.as_deref()),
         ("standard.large", Some(POOL))
     );
-    let balancers = scenery.cloud.balancers();
+    let balancers = harness.cloud.balancers();
     assert_eq!(
         balancers[0].services[0].healthcheck.uri.as_deref(),
         Some("/healthz")
     );
-    assert_eq!(scenery.world.faults.rules().len(), 1);
+    assert_eq!(harness.world.faults.rules().len(), 1);
 }
 
 #[test]
@@ -317,8 +317,8 @@ fn a_mistake_in_a_fixture_is_named() {
             "does not take the key code",
         ),
     ] {
-        let scene = fixture::parse("test", text).unwrap();
-        let error = Exoscale::from_fixture(&World::simulated(1), scene)
+        let fixture = fixture::parse("test", text).unwrap();
+        let error = Exoscale::from_fixture(&World::simulated(1), fixture)
             .unwrap_err()
             .to_string();
         assert!(error.contains(fragment), "{error}");
@@ -345,22 +345,22 @@ async fn metadata_tell_the_zone_that_was_said() {
 
 /// Everything that a run says, with one seed.
 async fn transcript() -> String {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
-    scenery
+    let harness = Harness::new();
+    let id = harness.balancer("a").await;
+    harness
         .begin(
             "POST",
             &format!("/v2/load-balancer/{id}/service"),
             service("s", 80),
         )
         .await;
-    scenery.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
-    scenery.get("/v2/instance").await;
+    harness.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
+    harness.get("/v2/instance").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     format!(
         "{}{}",
-        scenery.world.journal.transcript(),
-        scenery.cloud.everything()
+        harness.world.journal.transcript(),
+        harness.cloud.everything()
     )
 }
 

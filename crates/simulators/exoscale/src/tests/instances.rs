@@ -14,21 +14,21 @@ fn new_instance(name: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_starts_stops_and_goes_and_its_machine_with_it() {
-    let scenery = Scenery::with("");
-    let operation = scenery
+    let harness = Harness::with("");
+    let operation = harness
         .begin("POST", "/v2/instance", new_instance("Node-A"))
         .await;
     let id = operation["reference"]["id"].as_str().unwrap().to_owned();
     let path = format!("/v2/instance/{id}");
-    let power = || scenery.world.machines.power(&machine_id(&id));
-    let shown = scenery.get(&path).await;
+    let power = || harness.world.machines.power(&machine_id(&id));
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["state"], &shown["name"]),
         (&json!("starting"), &json!("Node-A"))
     );
     assert_eq!(shown["instance-type"], json!({ "id": MEDIUM }));
     assert_eq!(power(), Some(Power::Off));
-    let mut seen = scenery.world.machines.subscribe();
+    let mut seen = harness.world.machines.subscribe();
     // Nobody asks the API; the register tells all the same.
     let runs = |all: &std::collections::BTreeMap<String, Power>| {
         all.get(&machine_id(&id)) == Some(&Power::Running)
@@ -42,7 +42,7 @@ async fn an_instance_starts_stops_and_goes_and_its_machine_with_it() {
     );
 
     refused(
-        &scenery
+        &harness
             .call("PUT", &format!("{path}:start"), Value::Null)
             .await,
         400,
@@ -53,37 +53,37 @@ async fn an_instance_starts_stops_and_goes_and_its_machine_with_it() {
         ("start", "starting", "running", Power::Running),
         ("reboot", "starting", "running", Power::Running),
     ] {
-        scenery
+        harness
             .begin("PUT", &format!("{path}:{action}"), Value::Null)
             .await;
-        assert_eq!(scenery.get(&path).await["state"], meanwhile, "{action}");
+        assert_eq!(harness.get(&path).await["state"], meanwhile, "{action}");
         assert_eq!(power(), Some(Power::Off), "{action}");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(scenery.get(&path).await["state"], after, "{action}");
+        assert_eq!(harness.get(&path).await["state"], after, "{action}");
         assert_eq!(power(), Some(runs), "{action}");
     }
-    scenery
+    harness
         .done(
             "PUT",
             &path,
             json!({ "name": "b", "public-ip-assignment": "inet4" }),
         )
         .await;
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["name"], shown.get("ipv6-address")),
         (&json!("b"), None)
     );
-    scenery.begin("DELETE", &path, Value::Null).await;
-    assert_eq!(scenery.get(&path).await["state"], "destroying");
+    harness.begin("DELETE", &path, Value::Null).await;
+    assert_eq!(harness.get(&path).await["state"], "destroying");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.status("GET", &path).await, 404);
+    assert_eq!(harness.status("GET", &path).await, 404);
     assert_eq!(power(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_with_an_instance_is_refused() {
-    let scenery = Scenery::with("quirks: {most_instances: 1}");
+    let harness = Harness::with("quirks: {most_instances: 1}");
     for (name, value, status, fragment) in [
         ("disk-size", json!(5), 400, "disk-size must be between"),
         ("name", json!(""), 400, "name must have"),
@@ -105,15 +105,15 @@ async fn what_is_wrong_with_an_instance_is_refused() {
         let mut body = new_instance("a");
         body[name] = value;
         refused(
-            &scenery.call("POST", "/v2/instance", body).await,
+            &harness.call("POST", "/v2/instance", body).await,
             status,
             fragment,
         );
     }
-    scenery
+    harness
         .done("POST", "/v2/instance", new_instance("a"))
         .await;
-    let second = scenery
+    let second = harness
         .call("POST", "/v2/instance", new_instance("b"))
         .await;
     refused(&second, 403, "Quota exceeded");
@@ -122,13 +122,13 @@ async fn what_is_wrong_with_an_instance_is_refused() {
         "/v2/instance/hcloud:%2F%2F42",
         "/v2/instance/a/b",
     ] {
-        assert_eq!(scenery.status("GET", target).await, 404, "{target}");
+        assert_eq!(harness.status("GET", target).await, 404, "{target}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn instances_are_listed_by_pool_address_and_label() {
-    let scenery = Scenery::with(&format!(
+    let harness = Harness::with(&format!(
         "instance_pools: [{{name: p1, id: {POOL}, size: 2}}]\n\
          instances:\n\
          - {{name: a, public_ip: 198.51.100.7, labels: {{env: prod eu}}}}\n\
@@ -147,19 +147,19 @@ async fn instances_are_listed_by_pool_address_and_label() {
         ),
         ("?labels=env%3Dtest".to_owned(), 0),
     ] {
-        let found = scenery.get(&format!("/v2/instance{query}")).await;
+        let found = harness.get(&format!("/v2/instance{query}")).await;
         assert_eq!(
             found["instances"].as_array().unwrap().len(),
             count,
             "{query}"
         );
     }
-    let listed = scenery.get("/v2/instance").await;
+    let listed = harness.get("/v2/instance").await;
     let by_id = format!(
         "/v2/instance/{}",
         listed["instances"][3]["id"].as_str().unwrap()
     );
-    let one = scenery.get(&by_id).await;
+    let one = harness.get(&by_id).await;
     assert_eq!(
         (one.get("public-ip"), &one["ipv6-address"]),
         (None, &json!("2001:db8::21"))
@@ -173,22 +173,22 @@ async fn instances_are_listed_by_pool_address_and_label() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_made_scaled_evicted_and_deleted_unless_it_is_held() {
-    let scenery = Scenery::with("");
+    let harness = Harness::with("");
     let body = json!({
         "name": "web", "size": 3, "instance-type": { "id": MEDIUM },
         "template": { "id": TEMPLATE }, "disk-size": 50, "instance-prefix": "web",
     });
-    scenery.begin("POST", "/v2/instance-pool", body).await;
-    let pool = scenery.cloud.pools()[0].clone();
+    harness.begin("POST", "/v2/instance-pool", body).await;
+    let pool = harness.cloud.pools()[0].clone();
     assert_eq!((pool.state.as_str(), pool.members.len()), ("creating", 3));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let path = format!("/v2/instance-pool/{}", pool.id);
-    let shown = scenery.get(&path).await;
+    let shown = harness.get(&path).await;
     assert_eq!(
         (&shown["state"], &shown["size"]),
         (&json!("running"), &json!(3))
     );
-    let member = scenery
+    let member = harness
         .get(&format!("/v2/instance/{}", pool.members[0]))
         .await;
     assert_eq!(
@@ -199,82 +199,82 @@ async fn a_pool_is_made_scaled_evicted_and_deleted_unless_it_is_held() {
     let name: Vec<&str> = member["name"].as_str().unwrap().split('-').collect();
     assert_eq!((name[0], name[1], name[2].len()), ("web", &pool.id[..5], 5));
 
-    scenery
+    harness
         .begin("PUT", &format!("{path}:scale"), json!({ "size": 4 }))
         .await;
-    assert_eq!(scenery.get(&path).await["state"], "scaling-up");
+    assert_eq!(harness.get(&path).await["state"], "scaling-up");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.cloud.pools()[0].members.len(), 4);
+    assert_eq!(harness.cloud.pools()[0].members.len(), 4);
     let evicted = json!({ "instances": [pool.members[1]] });
-    scenery
+    harness
         .begin("PUT", &format!("{path}:evict"), evicted.clone())
         .await;
     let leaving = format!("/v2/instance/{}", pool.members[1]);
-    assert_eq!(scenery.get(&leaving).await["state"], "destroying");
+    assert_eq!(harness.get(&leaving).await["state"], "destroying");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scenery.status("GET", &leaving).await, 404);
-    assert_eq!(scenery.cloud.pools()[0].size, 3);
+    assert_eq!(harness.status("GET", &leaving).await, 404);
+    assert_eq!(harness.cloud.pools()[0].size, 3);
     refused(
-        &scenery.call("PUT", &format!("{path}:evict"), evicted).await,
+        &harness.call("PUT", &format!("{path}:evict"), evicted).await,
         404,
         "Member",
     );
-    scenery
+    harness
         .done("PUT", &format!("{path}:scale"), json!({ "size": 1 }))
         .await;
-    assert_eq!(scenery.cloud.pools()[0].members, pool.members[..1]);
+    assert_eq!(harness.cloud.pools()[0].members, pool.members[..1]);
 
-    let balancer = scenery.balancer("a").await;
+    let balancer = harness.balancer("a").await;
     let mut wanted = service("web", 80);
     wanted["instance-pool"]["id"] = json!(pool.id);
-    scenery
+    harness
         .done(
             "POST",
             &format!("/v2/load-balancer/{balancer}/service"),
             wanted,
         )
         .await;
-    let held = scenery.call("DELETE", &path, Value::Null).await;
+    let held = harness.call("DELETE", &path, Value::Null).await;
     let text = format!(
         "Operation destroyInstancePool on resource {} is forbidden - reason: Locked by NLB {balancer}",
         pool.id
     );
     refused(&held, 403, &text);
-    scenery
+    harness
         .done(
             "DELETE",
             &format!("/v2/load-balancer/{balancer}"),
             Value::Null,
         )
         .await;
-    scenery.done("DELETE", &path, Value::Null).await;
+    harness.done("DELETE", &path, Value::Null).await;
     assert_eq!(
-        (scenery.cloud.pools().len(), scenery.cloud.instances().len()),
+        (harness.cloud.pools().len(), harness.cloud.instances().len()),
         (0, 0)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn clusters_have_nodepools_whose_pools_they_manage() {
-    let scenery = Scenery::with(&format!(
+    let harness = Harness::with(&format!(
         "instance_pools: [{{name: p2, id: {POOL}, size: 1}}]\n\
          sks_clusters: [{{name: prod, nodepools: [{{name: web, instance_pool: p2}}, \
          {{name: db, size: 2}}]}}]"
     ));
-    let clusters = scenery.get("/v2/sks-cluster").await;
+    let clusters = harness.get("/v2/sks-cluster").await;
     let cluster = &clusters["sks-clusters"][0];
     assert_eq!(
         cluster["nodepools"][0]["instance-pool"],
         json!({ "id": POOL })
     );
     assert_eq!(cluster["nodepools"][1]["size"], 2);
-    let pool = scenery.get(&format!("/v2/instance-pool/{POOL}")).await;
+    let pool = harness.get(&format!("/v2/instance-pool/{POOL}")).await;
     let nodepool = cluster["nodepools"][0]["id"].as_str().unwrap();
     assert_eq!(
         pool["manager"],
         json!({ "id": nodepool, "type": "sks-nodepool" })
     );
-    let direct = scenery
+    let direct = harness
         .call(
             "PUT",
             &format!("/v2/instance-pool/{POOL}:scale"),
@@ -283,7 +283,7 @@ async fn clusters_have_nodepools_whose_pools_they_manage() {
         .await;
     refused(&direct, 403, "Locked by SKS nodepool");
     let path = format!("/v2/sks-cluster/{}", cluster["id"].as_str().unwrap());
-    scenery
+    harness
         .done(
             "PUT",
             &format!("{path}/nodepool/{nodepool}:scale"),
@@ -291,11 +291,11 @@ async fn clusters_have_nodepools_whose_pools_they_manage() {
         )
         .await;
     assert_eq!(
-        scenery.get(&format!("{path}/nodepool/{nodepool}")).await["size"],
+        harness.get(&format!("{path}/nodepool/{nodepool}")).await["size"],
         3
     );
     assert_eq!(
-        scenery
+        harness
             .status("GET", &format!("/v2/sks-cluster/{UNKNOWN}"))
             .await,
         404

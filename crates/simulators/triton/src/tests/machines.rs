@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn create(it: &Scenery, more: Value) -> Reply {
+async fn create(it: &Harness, more: Value) -> Reply {
     let mut body = json!({ "image": MACHINE_IMAGE, "package": "g4-highcpu-1G" });
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
@@ -12,7 +12,7 @@ async fn create(it: &Scenery, more: Value) -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let reply = create(
         &it,
         json!({ "name": "web-{{shortId}}", "networks": [FABRIC, EXTERNAL], "tag.role": "x",
@@ -94,7 +94,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_goes_through_its_states() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let path = format!("/acme/machines/{MACHINE}");
     let state = async || {
         it.machine(MACHINE).await["state"]
@@ -167,7 +167,7 @@ async fn a_machine_goes_through_its_states() {
 
 #[tokio::test(start_paused = true)]
 async fn tags_change_when_their_jobs_end_in_order() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     let reply = it.call("POST", &tags, json!({ "a": "1", "b": true })).await;
     assert_eq!(reply.json(), json!({ "a": "1", "b": true }));
@@ -206,7 +206,7 @@ async fn tags_change_when_their_jobs_end_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn every_parameter_becomes_a_tag_wherever_it_comes_from() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     let body = json!({ "a": "b", "image": "x", "uuid": "y", "context": "z" });
     let reply = it.call("POST", &format!("{tags}?as-role=ops"), body).await;
@@ -234,7 +234,7 @@ async fn every_parameter_becomes_a_tag_wherever_it_comes_from() {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_is_merged_and_some_of_it_stays() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let path = format!("/acme/machines/{MACHINE}/metadata");
     let body = json!({ "a": "b", "root_authorized_keys": "k", "admin_pw": "x" });
     let reply = it.call("POST", &path, body).await;
@@ -257,7 +257,7 @@ async fn metadata_is_merged_and_some_of_it_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_come_in_pages_and_can_be_filtered() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "machines:
   - {name: k8s-1, tags: {env: prod, n: 7, on: true}}
   - {name: k8s-10, state: stopped}
@@ -313,7 +313,7 @@ async fn lists_come_in_pages_and_can_be_filtered() {
 
 #[tokio::test(start_paused = true)]
 async fn new_machines_are_refused_for_good_reasons() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 accounts: [{login: acme, id: aaaaaaaa-0000-4000-8000-00000000000a, cns: true, keys: [KEY],
     limits: [{value: 2}, {by: ram, value: 4096}]}]
@@ -400,7 +400,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
 
 #[tokio::test(start_paused = true)]
 async fn new_machines_beyond_the_limits_are_refused() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 accounts: [{login: acme, keys: [KEY], limits: [{value: 2}, {by: ram, value: 4096}]}]
 packages: [{name: small}]
@@ -431,7 +431,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
 
 #[tokio::test(start_paused = true)]
 async fn machines_that_shall_be_apart_run_apart_and_some_fail() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let mut nodes = std::collections::BTreeSet::new();
     for number in 0..3 {
         let body = json!({ "name": format!("lb-{number}"), "tag.bowline.uid": "u",
@@ -461,7 +461,7 @@ async fn machines_that_shall_be_apart_run_apart_and_some_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_compute_node_answers_and_does_nothing() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let node = it.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     it.cloud.kill_compute_node(&node);
@@ -496,7 +496,7 @@ async fn a_dead_compute_node_answers_and_does_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_name_service_is_felt_below_machines_only() {
-    let it = Scenery::new();
+    let it = Harness::new();
     it.cloud.set_quirks(|quirks| quirks.names_down = true);
     let path = format!("/acme/machines/{MACHINE}");
     let down = "Unable to contact the Triton CNS API";

@@ -14,9 +14,9 @@ struct Stream {
 }
 
 impl Stream {
-    async fn open(scenery: &Scenery, token: &str) -> Self {
+    async fn open(harness: &Harness, token: &str) -> Self {
         let cookie = format!("authenticationToken={token}");
-        let opened = scenery
+        let opened = harness
             .attempt("GET", "/rest/v0/events", "", &[("cookie", &cookie)])
             .await
             .unwrap();
@@ -59,51 +59,51 @@ impl Stream {
         }
     }
 
-    async fn subscribe(&self, scenery: &Scenery, token: &str, body: Value) -> Reply {
+    async fn subscribe(&self, harness: &Harness, token: &str, body: Value) -> Reply {
         let path = format!("/events/{}/subscriptions", self.id);
-        scenery.call_with(token, "POST", &path, body).await
+        harness.call_with(token, "POST", &path, body).await
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_hears_what_changes() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let harness = Harness::new();
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
     let body = json!({ "collection": "VM", "fields": ["id", "$container", "power_state"] });
-    let reply = stream.subscribe(&scenery, DEFAULT_TOKEN, body).await;
+    let reply = stream.subscribe(&harness, DEFAULT_TOKEN, body).await;
     refused(&reply, 201, &json!({ "id": "VM" }));
     // Neither a new name nor a new place of another kind is of interest.
-    scenery.orchestra.rename("worker 1", "other").unwrap();
-    scenery.orchestra.rename_host("xcp 1", "other").unwrap();
-    scenery.orchestra.migrate("other", "xcp-2").unwrap();
+    harness.orchestra.rename("worker 1", "other").unwrap();
+    harness.orchestra.rename_host("xcp 1", "other").unwrap();
+    harness.orchestra.migrate("other", "xcp-2").unwrap();
     let (name, data) = stream.news().await.unwrap();
     let wanted =
         json!({ "$subscription": "VM", "id": VM1, "$container": H2, "power_state": "Running" });
     assert_eq!((name.as_str(), data), ("update", wanted));
-    scenery
+    harness
         .orchestra
         .add_vm(&VmSpec::named("new").id(UNKNOWN))
         .unwrap();
     let (name, data) = stream.news().await.unwrap();
     assert_eq!((name.as_str(), &data["id"]), ("add", &json!(UNKNOWN)));
-    scenery.orchestra.destroy("new").unwrap();
+    harness.orchestra.destroy("new").unwrap();
     let (name, data) = stream.news().await.unwrap();
     assert_eq!(
         (name.as_str(), &data["power_state"]),
         ("remove", &json!("Running"))
     );
     let path = format!("/events/{}/subscriptions/VM", stream.id);
-    assert_eq!(scenery.call("DELETE", &path, Value::Null).await.status, 204);
+    assert_eq!(harness.call("DELETE", &path, Value::Null).await.status, 204);
     let reply = stream
         .subscribe(
-            &scenery,
+            &harness,
             DEFAULT_TOKEN,
             json!({ "collection": "pool", "fields": "*" }),
         )
         .await;
     assert_eq!(reply.status, 201);
-    scenery.orchestra.halt("other").unwrap();
-    scenery
+    harness.orchestra.halt("other").unwrap();
+    harness
         .orchestra
         .rename_pool("lab pool", "renamed")
         .unwrap();
@@ -116,32 +116,32 @@ async fn a_subscriber_hears_what_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn things_that_take_time_are_told_when_they_happen() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let harness = Harness::new();
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
     let body = json!({ "collection": "VM", "fields": ["id", "$container"] });
-    stream.subscribe(&scenery, DEFAULT_TOKEN, body).await;
-    let began = scenery.world.clock.now();
-    scenery
+    stream.subscribe(&harness, DEFAULT_TOKEN, body).await;
+    let began = harness.world.clock.now();
+    harness
         .orchestra
         .begin_migration("worker 1", "xcp-2")
         .unwrap();
     let (_, data) = stream.news().await.unwrap();
     assert_eq!(data["$container"], H2);
-    assert_eq!(scenery.world.clock.since(began), Duration::from_secs(5));
+    assert_eq!(harness.world.clock.since(began), Duration::from_secs(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_goes_takes_everything_along_and_brings_it_back() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let harness = Harness::new();
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
     for collection in ["VM", "host", "pool"] {
         let body = json!({ "collection": collection, "fields": ["id"] });
         assert_eq!(
-            stream.subscribe(&scenery, DEFAULT_TOKEN, body).await.status,
+            stream.subscribe(&harness, DEFAULT_TOKEN, body).await.status,
             201
         );
     }
-    scenery.orchestra.disconnect_pool("lab pool").unwrap();
+    harness.orchestra.disconnect_pool("lab pool").unwrap();
     for wanted in ["remove", "add"] {
         let mut ids = Vec::new();
         for _ in 0..5 {
@@ -150,20 +150,20 @@ async fn a_pool_that_goes_takes_everything_along_and_brings_it_back() {
             ids.push(data["id"].as_str().unwrap().to_owned());
         }
         assert_eq!(ids, [PA, H2, H1, VM2, VM1]);
-        scenery.orchestra.connect_pool("lab pool").unwrap();
+        harness.orchestra.connect_pool("lab pool").unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_shows_signs_of_life() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    let began = scenery.world.clock.now();
+    let harness = Harness::new();
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
+    let began = harness.world.clock.now();
     for round in 1..=3 {
         let (name, data) = stream.next().await.unwrap();
         assert_eq!((name.as_str(), data["ping"].is_i64()), ("ping", true));
         assert_eq!(
-            scenery.world.clock.since(began),
+            harness.world.clock.since(began),
             Duration::from_secs(30 * round)
         );
     }
@@ -171,10 +171,10 @@ async fn a_stream_shows_signs_of_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_subscription_is_refused() {
-    let scenery = Scenery::new();
-    let stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let harness = Harness::new();
+    let stream = Stream::open(&harness, DEFAULT_TOKEN).await;
     let reply = stream
-        .subscribe(&scenery, DEFAULT_TOKEN, json!({ "collection": "cow" }))
+        .subscribe(&harness, DEFAULT_TOKEN, json!({ "collection": "cow" }))
         .await;
     let wrong = json!({ "message": "Value does not match any allowed schema", "value": "cow" });
     refused(
@@ -183,7 +183,7 @@ async fn a_bad_subscription_is_refused() {
         &json!({ "error": { "body.collection": wrong }, "data": {} }),
     );
     let path = format!("/events/{UNKNOWN}/subscriptions");
-    let reply = scenery
+    let reply = harness
         .call("POST", &path, json!({ "collection": "VM" }))
         .await;
     let data = json!({ "id": UNKNOWN, "type": "event" });
@@ -196,18 +196,18 @@ async fn a_bad_subscription_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_without_rights_hears_nothing() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .orchestra
         .set_user("reader", User::with("p", &[Privilege::read("host")]));
-    scenery.orchestra.set_token("reader-token", "reader");
-    let mut stream = Stream::open(&scenery, "reader-token").await;
+    harness.orchestra.set_token("reader-token", "reader");
+    let mut stream = Stream::open(&harness, "reader-token").await;
     for collection in ["VM", "host"] {
         let body = json!({ "collection": collection, "fields": ["id"] });
-        stream.subscribe(&scenery, "reader-token", body).await;
+        stream.subscribe(&harness, "reader-token", body).await;
     }
-    scenery.orchestra.destroy("worker 1").unwrap();
-    scenery
+    harness.orchestra.destroy("worker 1").unwrap();
+    harness
         .orchestra
         .add_host(&HostSpec::named("new", "lab pool").id(UNKNOWN))
         .unwrap();
@@ -217,27 +217,27 @@ async fn somebody_without_rights_hears_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_a_restart_and_is_forgotten_when_its_reader_goes() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    let other = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    assert_eq!(scenery.orchestra.listening(), 2);
+    let harness = Harness::new();
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
+    let other = Stream::open(&harness, DEFAULT_TOKEN).await;
+    assert_eq!(harness.orchestra.listening(), 2);
     drop(other);
-    while scenery.orchestra.listening() > 1 {
+    while harness.orchestra.listening() > 1 {
         tokio::task::yield_now().await;
     }
-    scenery.orchestra.restart();
+    harness.orchestra.restart();
     assert_eq!(stream.news().await, None);
-    assert_eq!(scenery.orchestra.listening(), 0);
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    scenery.world.faults.cut_streams(NAME);
+    assert_eq!(harness.orchestra.listening(), 0);
+    let mut stream = Stream::open(&harness, DEFAULT_TOKEN).await;
+    harness.world.faults.cut_streams(NAME);
     assert_eq!(stream.news().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_may_be_no_events() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .orchestra
         .set_quirks(|quirks| quirks.no_events = true);
-    assert_eq!(scenery.status("/events").await, 404);
+    assert_eq!(harness.status("/events").await, 404);
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-async fn add(scenery: &Scenery, rule: Value) {
-    let reply = scenery
+async fn add(harness: &Harness, rule: Value) {
+    let reply = harness
         .raw("POST", "/_sim/faults", &rule.to_string(), &[])
         .await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -11,7 +11,7 @@ async fn add(scenery: &Scenery, rule: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn answers_can_be_wrong_in_many_ways() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     let vm = format!("/vms/{VM1}");
     for (rule, status, fragment) in [
         (
@@ -43,8 +43,8 @@ async fn answers_can_be_wrong_in_many_ways() {
     ] {
         let mut rule = rule;
         rule["times"] = json!(1);
-        add(&scenery, rule.clone()).await;
-        let reply = scenery.call("GET", &vm, Value::Null).await;
+        add(&harness, rule.clone()).await;
+        let reply = harness.call("GET", &vm, Value::Null).await;
         assert_eq!(reply.status, status, "{rule}");
         assert!(reply.text().contains(fragment), "{rule}: {}", reply.text());
         assert!(
@@ -53,45 +53,45 @@ async fn answers_can_be_wrong_in_many_ways() {
             "{rule}"
         );
     }
-    assert_eq!(scenery.status(&vm).await, 200);
+    assert_eq!(harness.status(&vm).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_can_be_late_cut_or_missing() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     add(
-        &scenery,
+        &harness,
         json!({ "operation": "GetVms", "action": "delay", "delay": "40s", "times": 1 }),
     )
     .await;
     let began = tokio::time::Instant::now();
-    scenery.get("/vms").await;
+    harness.get("/vms").await;
     assert_eq!(began.elapsed(), Duration::from_secs(40));
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let sent = [("cookie", cookie.as_str())];
     add(
-        &scenery,
+        &harness,
         json!({ "operation": "GetVms", "action": "reset", "times": 1 }),
     )
     .await;
     assert!(
-        scenery
+        harness
             .attempt("GET", "/rest/v0/vms", "", &sent)
             .await
             .is_err()
     );
     add(
-        &scenery,
+        &harness,
         json!({ "operation": "GetVms", "action": "hang", "times": 1 }),
     )
     .await;
-    let hung = scenery.attempt("GET", "/rest/v0/vms", "", &sent);
+    let hung = harness.attempt("GET", "/rest/v0/vms", "", &sent);
     assert!(
         tokio::time::timeout(Duration::from_secs(60), hung)
             .await
             .is_err()
     );
-    assert_eq!(scenery.status("/vms").await, 200);
+    assert_eq!(harness.status("/vms").await, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,6 +100,6 @@ async fn a_fixture_brings_faults() {
         "{}faults: [{{operation: GetPools, action: status, code: 500}}]",
         usual()
     );
-    let scenery = Scenery::with(&fixture);
-    assert_eq!(scenery.status("/pools").await, 500);
+    let harness = Harness::with(&fixture);
+    assert_eq!(harness.status("/pools").await, 500);
 }

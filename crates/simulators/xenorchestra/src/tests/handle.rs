@@ -8,21 +8,21 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_disconnected_pool_is_gone_with_everything() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     for (state, enabled) in [
         (Connection::Disconnected, false),
         (Connection::Connecting, true),
     ] {
-        scenery.orchestra.set_connection("lab pool", state).unwrap();
+        harness.orchestra.set_connection("lab pool", state).unwrap();
         for path in [
             format!("/vms/{VM1}"),
             format!("/hosts/{H1}"),
             format!("/pools/{PA}"),
         ] {
-            assert_eq!(scenery.status(&path).await, 404, "{path}");
+            assert_eq!(harness.status(&path).await, 404, "{path}");
         }
-        assert_eq!(scenery.get("/vms").await, json!([]));
-        let server = scenery.get("/servers?fields=*").await[0].clone();
+        assert_eq!(harness.get("/vms").await, json!([]));
+        let server = harness.get("/servers?fields=*").await[0].clone();
         assert_eq!(
             (&server["status"], &server["enabled"]),
             (&json!(state.as_str()), &json!(enabled))
@@ -30,29 +30,29 @@ async fn a_disconnected_pool_is_gone_with_everything() {
         assert_eq!(server.get("poolId"), None);
         // The machines themselves know nothing of it.
         assert_eq!(
-            scenery.world.machines.power(&machine_id(VM1)),
+            harness.world.machines.power(&machine_id(VM1)),
             Some(Power::Running)
         );
-        scenery.orchestra.connect_pool("lab pool").unwrap();
-        let server = scenery.get("/servers?fields=status,poolId").await[0].clone();
+        harness.orchestra.connect_pool("lab pool").unwrap();
+        let server = harness.get("/servers?fields=status,poolId").await[0].clone();
         assert_eq!(
             (&server["status"], &server["poolId"]),
             (&json!("connected"), &json!(PA))
         );
-        assert_eq!(scenery.get("/pools").await.as_array().unwrap().len(), 1);
+        assert_eq!(harness.get("/pools").await.as_array().unwrap().len(), 1);
         pass(2).await;
-        assert_eq!(scenery.status(&format!("/vms/{VM1}")).await, 200);
+        assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 200);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_shows_nothing_until_pools_are_loaded() {
-    let scenery = Scenery::new();
-    scenery.orchestra.restart();
+    let harness = Harness::new();
+    harness.orchestra.restart();
     for path in ["/vms", "/hosts", "/pools"] {
-        assert_eq!(scenery.get(path).await, json!([]), "{path}");
+        assert_eq!(harness.get(path).await, json!([]), "{path}");
     }
-    for server in scenery
+    for server in harness
         .get("/servers?fields=status,enabled")
         .await
         .as_array()
@@ -64,31 +64,31 @@ async fn a_restart_shows_nothing_until_pools_are_loaded() {
         );
     }
     pass(2).await;
-    assert_eq!(scenery.get("/vms").await.as_array().unwrap().len(), 2);
+    assert_eq!(harness.get("/vms").await.as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_may_have_lost_the_records_of_its_vms() {
-    let scenery = Scenery::new();
-    scenery.orchestra.lose_vm_records("lab pool", true).unwrap();
-    assert_eq!(scenery.status(&format!("/vms/{VM1}")).await, 404);
+    let harness = Harness::new();
+    harness.orchestra.lose_vm_records("lab pool", true).unwrap();
+    assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 404);
     let path = format!("/hosts?fields=id,controlDomain,residentVms&filter=$pool:{PA}");
-    for host in scenery.get(&path).await.as_array().unwrap() {
+    for host in harness.get(&path).await.as_array().unwrap() {
         assert_eq!(host.get("controlDomain"), None);
         assert_eq!(host["residentVms"], json!([null, null]));
     }
-    assert_eq!(scenery.status(&format!("/pools/{PA}")).await, 200);
-    scenery
+    assert_eq!(harness.status(&format!("/pools/{PA}")).await, 200);
+    harness
         .orchestra
         .lose_vm_records("lab pool", false)
         .unwrap();
-    assert_eq!(scenery.status(&format!("/vms/{VM1}")).await, 200);
+    assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_runs_while_its_vm_does() {
-    let scenery = Scenery::new();
-    let orchestra = &scenery.orchestra;
+    let harness = Harness::new();
+    let orchestra = &harness.orchestra;
     let kubelet = orchestra.kubelet("worker 1").unwrap();
     assert_eq!(
         (kubelet.node_name.as_str(), kubelet.system_uuid.as_str()),
@@ -100,7 +100,7 @@ async fn a_kubelet_runs_while_its_vm_does() {
     );
     let swapped = orchestra.swapped_kubelet("worker 1").unwrap();
     assert_eq!(swapped.system_uuid, "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a");
-    let power = || scenery.world.machines.power(&kubelet.machine_id);
+    let power = || harness.world.machines.power(&kubelet.machine_id);
     assert_eq!(power(), Some(Power::Running));
     for state in [
         PowerState::Halted,
@@ -139,8 +139,8 @@ async fn uuids_are_swapped_as_firmware_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_changes_as_told() {
-    let scenery = Scenery::new();
-    let orchestra = &scenery.orchestra;
+    let harness = Harness::new();
+    let orchestra = &harness.orchestra;
     orchestra.resize("worker 1", 8, 16 << 30).unwrap();
     orchestra.rename("worker 1", "nœud-1").unwrap();
     orchestra.set_tags("nœud-1", &["a", "b"]).unwrap();
@@ -149,7 +149,7 @@ async fn a_vm_changes_as_told() {
         .unwrap();
     orchestra.hide_container("nœud-1", true).unwrap();
     let path = format!("/vms/{VM1}");
-    let vm = scenery.get(&path).await;
+    let vm = harness.get(&path).await;
     assert_eq!(
         (&vm["CPUs"]["max"], &vm["memory"]["size"]),
         (&json!(8), &json!(16_u64 << 30))
@@ -162,7 +162,7 @@ async fn a_vm_changes_as_told() {
     assert_eq!(vm.get("$container"), None);
     let members = json!({ "memory": 7, "CPUs": null });
     orchestra.deform(VM1, members.as_object().unwrap().clone());
-    let vm = scenery.get(&path).await;
+    let vm = harness.get(&path).await;
     assert_eq!((&vm["memory"], vm.get("CPUs")), (&json!(7), None));
     let error = orchestra.halt("nobody").unwrap_err().to_string();
     assert_eq!(
@@ -182,9 +182,9 @@ async fn a_vm_changes_as_told() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_speaks_http_too() {
-    let scenery = Scenery::new();
+    let harness = Harness::new();
     let call = async |verb: &str, body: Value| {
-        scenery
+        harness
             .raw("POST", &format!("/_sim/{verb}"), &body.to_string(), &[])
             .await
     };
@@ -238,7 +238,7 @@ async fn the_control_handle_speaks_http_too() {
         let reply = call(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    assert_eq!(scenery.orchestra.vms().len(), 3);
+    assert_eq!(harness.orchestra.vms().len(), 3);
     let reply = call("explode", json!({})).await;
     assert!(
         reply.text().contains("allowed are add, add-pool"),
@@ -248,20 +248,20 @@ async fn the_control_handle_speaks_http_too() {
     let reply = call("halt", json!({ "machine": "nobody" })).await;
     assert_eq!(reply.status, 400);
     assert_eq!(call("reset", json!({})).await.status, 200);
-    assert_eq!(scenery.orchestra.vms().len(), 2);
-    assert_eq!(scenery.get("/vms").await.as_array().unwrap().len(), 2);
+    assert_eq!(harness.orchestra.vms().len(), 2);
+    assert_eq!(harness.get("/vms").await.as_array().unwrap().len(), 2);
     assert_eq!(
-        scenery.world.machines.power(&machine_id(VM1)),
+        harness.world.machines.power(&machine_id(VM1)),
         Some(Power::Running)
     );
-    let state = scenery.raw("GET", "/_sim/state", "", &[]).await.json();
+    let state = harness.raw("GET", "/_sim/state", "", &[]).await.json();
     assert_eq!(state["vms"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented("## The Xen Orchestra simulator"));
-    let vms = scenery.orchestra.vms();
+    let harness = Harness::with(documented("## The Xen Orchestra simulator"));
+    let vms = harness.orchestra.vms();
     assert_eq!(vms.len(), 4 + 20);
     assert_eq!(
         (vms[0].id.as_str(), vms[0].host.as_deref()),
@@ -276,11 +276,11 @@ async fn the_documented_fixture_is_what_it_says() {
         (None, false)
     );
     assert_eq!(
-        scenery.orchestra.tokens(),
+        harness.orchestra.tokens(),
         [("everything".to_owned(), DEFAULT_USER.to_owned())]
     );
-    assert_eq!(scenery.world.faults.rules().len(), 1);
-    let reply = scenery.raw("GET", "/xo/rest/v0/ping", "", &[]).await;
+    assert_eq!(harness.world.faults.rules().len(), 1);
+    let reply = harness.raw("GET", "/xo/rest/v0/ping", "", &[]).await;
     assert_eq!(
         reply.headers["location"],
         "https://xo.sim:18443/rest/v0/ping"
@@ -311,8 +311,8 @@ fn an_impossible_fixture_says_why() {
             "cannot give a token to nobody: there is no user of that name",
         ),
     ] {
-        let scene: Fixture = fixture::parse("test", fixture).unwrap();
-        let error = XenOrchestra::from_fixture(&World::simulated(1), scene).unwrap_err();
+        let fixture: Fixture = fixture::parse("test", fixture).unwrap();
+        let error = XenOrchestra::from_fixture(&World::simulated(1), fixture).unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
     let error =
@@ -322,10 +322,10 @@ fn an_impossible_fixture_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_vms_have_addresses_of_their_own() {
-    let scenery = Scenery::with(
+    let harness = Harness::with(
         "pools: [{name: p}]\nhosts: [{name: a}, {name: b}]\nvms: [{name: n, count: 1000}]",
     );
-    let vms = scenery.orchestra.vms();
+    let vms = harness.orchestra.vms();
     let addresses: std::collections::BTreeSet<_> =
         vms.iter().map(|vm| vm.main_address.clone()).collect();
     assert_eq!((vms.len(), addresses.len()), (1000, 1000));

@@ -43,17 +43,17 @@ fn usual() -> String {
 }
 
 /// Xen Orchestra on a pipe, and a caller with the default token.
-struct Scenery {
+struct Harness {
     world: World,
     orchestra: Arc<XenOrchestra>,
     _server: Server,
 }
 
-impl Scenery {
+impl Harness {
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = fixture::parse("test", fixture).unwrap();
-        let orchestra = XenOrchestra::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = fixture::parse("test", fixture).unwrap();
+        let orchestra = XenOrchestra::from_fixture(&world, fixture).unwrap();
         let server = Server::builder(&world, orchestra.clone()).pipe(AUTHORITY);
         Self {
             world,

@@ -11,8 +11,8 @@ use super::*;
 struct Socket(WebSocketStream<DuplexStream>, u64);
 
 impl Socket {
-    async fn open(scenery: &Scenery) -> Self {
-        let stream = scenery.world.pipes.connect(AUTHORITY).unwrap();
+    async fn open(harness: &Harness) -> Self {
+        let stream = harness.world.pipes.connect(AUTHORITY).unwrap();
         let opened = tokio_tungstenite::client_async("ws://xo.sim/api/", stream).await;
         let (socket, response) = opened.unwrap();
         assert_eq!(response.status(), 101);
@@ -39,11 +39,11 @@ impl Socket {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_signs_in_and_makes_a_token() {
-    let scenery = Scenery::new();
-    scenery
+    let harness = Harness::new();
+    harness
         .orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
-    let mut socket = Socket::open(&scenery).await;
+    let mut socket = Socket::open(&harness).await;
     assert_eq!(
         socket.call("session.getUser", json!({})).await["result"],
         Value::Null
@@ -87,13 +87,13 @@ async fn somebody_signs_in_and_makes_a_token() {
         .await;
     let token = made["result"].as_str().unwrap();
     assert_eq!(
-        scenery
+        harness
             .call_with(token, "GET", "/vms", Value::Null)
             .await
             .status,
         200
     );
-    let mut other = Socket::open(&scenery).await;
+    let mut other = Socket::open(&harness).await;
     assert_eq!(
         other
             .call("session.signIn", json!({ "token": token }))
@@ -102,7 +102,7 @@ async fn somebody_signs_in_and_makes_a_token() {
     );
     let unknown = other.call("vm.explode", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32_601);
-    let calls = scenery.world.journal.entries();
+    let calls = harness.world.journal.entries();
     let signed: Vec<u16> = calls
         .iter()
         .filter(|it| it.operation == "session.signIn")
@@ -113,8 +113,8 @@ async fn somebody_signs_in_and_makes_a_token() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_listed_and_changes_told() {
-    let scenery = Scenery::new();
-    let mut socket = Socket::open(&scenery).await;
+    let harness = Harness::new();
+    let mut socket = Socket::open(&harness).await;
     socket
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
@@ -138,7 +138,7 @@ async fn objects_are_listed_and_changes_told() {
         )
         .await;
     assert!(named["result"].get(VM2).is_some());
-    scenery.orchestra.halt("worker 1").unwrap();
+    harness.orchestra.halt("worker 1").unwrap();
     let host = socket.next().await.unwrap();
     assert_eq!(
         (&host["method"], &host["params"]["type"]),
@@ -146,29 +146,29 @@ async fn objects_are_listed_and_changes_told() {
     );
     let vm = socket.next().await.unwrap();
     assert_eq!(vm["params"]["items"][VM1]["power_state"], "Halted");
-    scenery.orchestra.destroy("worker 1").unwrap();
+    harness.orchestra.destroy("worker 1").unwrap();
     assert_eq!(socket.next().await.unwrap()["params"]["type"], "exit");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_ends_with_its_server() {
-    let scenery = Scenery::new();
-    let mut signed = Socket::open(&scenery).await;
+    let harness = Harness::new();
+    let mut signed = Socket::open(&harness).await;
     signed
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
-    scenery.orchestra.restart();
+    harness.orchestra.restart();
     assert_eq!(signed.next().await, None);
-    let mut cut = Socket::open(&scenery).await;
-    scenery.world.faults.cut_streams(NAME);
+    let mut cut = Socket::open(&harness).await;
+    harness.world.faults.cut_streams(NAME);
     assert_eq!(cut.next().await, None);
-    let mut open = Socket::open(&scenery).await;
-    drop(scenery);
+    let mut open = Socket::open(&harness).await;
+    drop(harness);
     assert_eq!(open.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_asks_for_no_socket_gets_none() {
-    let scenery = Scenery::new();
-    assert_eq!(scenery.raw("GET", "/api/", "", &[]).await.status, 426);
+    let harness = Harness::new();
+    assert_eq!(harness.raw("GET", "/api/", "", &[]).await.status, 426);
 }

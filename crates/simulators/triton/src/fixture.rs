@@ -1,4 +1,4 @@
-//! A scene: what a simulated Triton contains at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what a simulated Triton contains at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -226,52 +226,17 @@ pub struct MachineSpec {
     pub role_tags: BTreeSet<String>,
 }
 
-impl MachineSpec {
+bowline_simulator::setters! {
     /// One machine of that name on the default networks.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn package(mut self, package: &str) -> Self {
-        self.package = Some(package.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn state(mut self, state: State) -> Self {
-        self.state = Some(state.as_str().to_owned());
-        self
-    }
-
+    MachineSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
+    package(package: &str) |spec| spec.package = Some(package.to_owned());
+    state(state: State) |spec| spec.state = Some(state.as_str().to_owned());
     /// On these networks, by id or name, and no others.
-    #[must_use]
-    pub fn networks(mut self, networks: &[&str]) -> Self {
-        self.networks = Some(networks.iter().map(ToString::to_string).collect());
-        self
-    }
-
+    networks(networks: &[&str]) |spec| spec.networks = Some(networks.iter().map(ToString::to_string).collect());
     /// With these addresses, in the order of its networks.
-    #[must_use]
-    pub fn addresses(mut self, addresses: &[&str]) -> Self {
-        self.addresses = addresses.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    #[must_use]
-    pub fn tag(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.tags.insert(key.to_owned(), value.into());
-        self
-    }
+    addresses(addresses: &[&str]) |spec| spec.addresses = addresses.iter().map(ToString::to_string).collect();
+    tag(key: &str, value: impl Into<Value>) |spec| spec.tags.insert(key.to_owned(), value.into());
 }
 
 /// A firewall rule of the fixture.
