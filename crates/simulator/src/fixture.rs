@@ -14,7 +14,6 @@ pub enum FixtureError {
     #[error("cannot read the fixture {path}", path = path.display())]
     Read {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// The file is too large.

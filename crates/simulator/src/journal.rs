@@ -20,13 +20,11 @@ pub const MOST_ENTRIES: usize = 100_000;
 pub struct Entry {
     /// When it was answered; for a stream, when it began.
     pub time: jiff::Timestamp,
-    /// When it arrived.
     pub arrived: jiff::Timestamp,
     /// How many calls to the same server were under way when it arrived, itself included.
     pub concurrent: u32,
     /// Which simulated server: `kubernetes`, or the name of a cloud.
     pub server: String,
-    /// HTTP method.
     pub method: String,
     /// The API's own name of the call, where it has names; empty if not.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -89,7 +87,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Any call.
     pub fn any() -> Self {
         Self::default()
     }
@@ -112,9 +109,7 @@ impl Filter {
 }
 
 crate::setters! { Filter:
-    /// Calls to that server.
     server(name: &str) |filter| filter.server = Some(name.to_owned());
-    /// Calls with that method.
     method(method: &str) |filter| filter.method = Some(method.to_ascii_uppercase());
     /// Calls that the API itself names so, or whose names fit a pattern with `*`.
     operation(pattern: &str) |filter| filter.operation = Some(pattern.to_owned());

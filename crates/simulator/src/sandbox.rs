@@ -73,7 +73,6 @@ pub struct Words {
     pub follows: &'static str,
 }
 
-/// A simulated cloud that is up.
 pub struct Running {
     /// The cloud behind its API.
     pub cloud: Arc<dyn SimulatedCloud>,

@@ -53,9 +53,7 @@ pub enum FlagValue {
     /// Where to listen.
     Address,
     File,
-    /// A number.
     Seed,
-    /// Nothing.
     Switch,
 }
 
@@ -189,7 +187,6 @@ impl Simulation {
         }
     }
 
-    /// Stops them.
     pub async fn shutdown(self) {
         for server in self.servers {
             server.shutdown().await;
@@ -213,7 +210,6 @@ impl Greeting {
         Self(format!("{what}, simulated, on {place}\n"))
     }
 
-    /// One more line.
     pub fn line(&mut self, label: &str, text: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "  {label:<9} {text}");

@@ -27,7 +27,6 @@ pub struct Rule {
     pub after: u64,
     /// The chance with which each meant call is struck.
     pub probability: f64,
-    /// What it does.
     pub action: Action,
 }
 
@@ -36,7 +35,6 @@ pub struct Rule {
 pub enum Action {
     /// Answers with that status instead of asking the API.
     Status {
-        /// The status.
         code: u16,
         /// Further headers, such as `Retry-After`.
         headers: BTreeMap<String, String>,
@@ -62,10 +60,7 @@ pub enum Action {
     /// Lets the API do it, then sends the first half of its answer as if it were whole.
     Truncated,
     /// Answers with a page that is not JSON, like a proxy in between.
-    Html {
-        /// The status.
-        code: u16,
-    },
+    Html { code: u16 },
     /// Never answers, and does nothing.
     Hang,
     /// Does what it was asked to, and never answers.
@@ -76,10 +71,7 @@ pub enum Action {
         age: Duration,
     },
     /// Answers 429 with `Retry-After` to what exceeds that many calls per second.
-    Throttle {
-        /// Calls per second.
-        per_second: f64,
-    },
+    Throttle { per_second: f64 },
     /// Cuts streamed answers (watches) that long after they began.
     CutStream {
         /// After that time.

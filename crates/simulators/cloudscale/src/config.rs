@@ -92,7 +92,6 @@ pub struct Quirks {
 pub struct Config {
     /// Who may use it. Several tokens may open one project.
     pub tokens: Vec<Token>,
-    /// How long things take.
     pub timings: Timings,
     /// How it behaves where that is not certain.
     pub quirks: Quirks,

@@ -81,7 +81,6 @@ impl Fields {
         Ok(name.to_owned())
     }
 
-    /// A switch.
     pub(super) fn flag(&self, key: &str, default: bool) -> OrRefusal<bool> {
         match self.value(key) {
             None => Ok(default),

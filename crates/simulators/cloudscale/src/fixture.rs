@@ -18,7 +18,6 @@ use super::config::{Config, DEFAULT_PROJECT, Quirks, TimingsSpec, Token};
 pub struct Fixture {
     /// Who may use the cloud; none: one token for everything.
     pub tokens: Vec<TokenSpec>,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// How the cloud behaves where that is not certain.
     pub quirks: Quirks,
@@ -26,7 +25,6 @@ pub struct Fixture {
     pub public_url: Option<String>,
     /// Networks and their subnets.
     pub networks: Vec<NetworkSpec>,
-    /// Servers.
     pub machines: Vec<MachineSpec>,
     pub load_balancers: Vec<BalancerSpec>,
     pub floating_ips: Vec<FloatingIpSpec>,
@@ -34,7 +32,6 @@ pub struct Fixture {
     pub faults: Vec<RawRule>,
 }
 
-/// A token of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
@@ -71,7 +68,6 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// A network of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSpec {
@@ -105,7 +101,6 @@ impl NetworkSpec {
 }
 
 bowline_simulator::setters! { NetworkSpec:
-    /// With a further subnet.
     subnet(cidr: IpNet) |spec| spec.subnets.push(SubnetSpec {
         cidr,
         uuid: None,
@@ -115,11 +110,9 @@ bowline_simulator::setters! { NetworkSpec:
     });
 }
 
-/// A subnet of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubnetSpec {
-    /// Its range.
     pub cidr: IpNet,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
@@ -195,7 +188,6 @@ pub struct InterfaceSpec {
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// A floating IP of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FloatingIpSpec {

@@ -29,7 +29,6 @@ pub struct MachineInfo {
     pub project: String,
     pub zone: String,
     pub flavor: String,
-    /// Its status now.
     pub status: Status,
     /// Its addresses, in the order of its interfaces.
     pub addresses: Vec<IpAddr>,
@@ -91,7 +90,6 @@ impl Cloudscale {
         })
     }
 
-    /// Renames a server.
     pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.with("rename", machine, |cloud, project, uuid| {
             servers::check_name(name)?;

@@ -67,7 +67,6 @@ pub use sandbox::KIND;
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "cloudscale";
 
-/// A simulated cloudscale.ch.
 #[derive(Debug)]
 pub struct Cloudscale {
     world: World,

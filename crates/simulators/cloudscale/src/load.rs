@@ -62,7 +62,6 @@ impl Cloudscale {
         cloud
     }
 
-    /// Adds the content of the fixture.
     pub(super) fn load(&self) -> HandleResult {
         add_all(&self.fixture.networks, |network| self.add_network(network))?;
         add_all(&self.fixture.machines, |machine| self.add_server(machine))?;

@@ -17,7 +17,6 @@ bowline_simulator::words! {
     pub enum Status {
         /// On its way to another status.
         Changing = "changing",
-        /// It runs.
         Running = "running",
         /// It exists but does not run.
         Stopped = "stopped",
@@ -252,7 +251,6 @@ pub(super) struct PublicNetwork {
     pub(super) ipv6: Subnet,
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) projects: BTreeMap<String, Project>,

@@ -23,7 +23,6 @@ use crate::{
     NetworkSpec, Timings,
 };
 
-/// cloudscale.ch.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "cloudscale.ch",

@@ -6,11 +6,9 @@ use serde_json::{Map, Value};
 use super::balancers::VERBS as FURTHER;
 use super::{Cloudscale, MachineSpec};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, stop, start, destroy, rename, migrate, deform";
 
 impl Cloudscale {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: MachineSpec| self.add_servers(&spec)),

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// A load balancer of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalancerSpec {
@@ -22,7 +21,6 @@ pub struct BalancerSpec {
 }
 
 bowline_simulator::setters! {
-    /// A load balancer of that name.
     BalancerSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
     id(id: &str) |spec| spec.id = Some(id.to_owned());
     /// With that address.
@@ -30,7 +28,6 @@ bowline_simulator::setters! {
     service(service: ServiceSpec) |spec| spec.services.push(service);
 }
 
-/// A service of a load balancer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {

@@ -123,7 +123,6 @@ pub struct Config {
     pub keys: BTreeMap<String, Key>,
     /// Its zones; the first is served under `/v2`, each under `/z/<zone>/v2`.
     pub zones: Vec<String>,
-    /// How long things take.
     pub timings: Timings,
     /// How it behaves where that is not certain.
     pub quirks: Quirks,

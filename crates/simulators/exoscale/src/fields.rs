@@ -105,7 +105,6 @@ impl Fields {
         number
     }
 
-    /// A switch.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         let flag = self.value(name)?.as_bool();
         if flag.is_none() {

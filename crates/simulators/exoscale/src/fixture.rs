@@ -18,7 +18,6 @@ pub struct Fixture {
     pub keys: Vec<KeySpec>,
     /// The zones; none: one.
     pub zones: Vec<String>,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// How the cloud behaves where that is not certain.
     pub quirks: Quirks,
@@ -34,7 +33,6 @@ pub struct Fixture {
     pub faults: Vec<RawRule>,
 }
 
-/// An API key of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeySpec {
@@ -48,7 +46,6 @@ pub struct KeySpec {
     pub deny: BTreeSet<String>,
 }
 
-/// A private network of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -62,11 +59,9 @@ pub struct NetworkSpec {
     pub start_ip: Option<Ipv4Addr>,
     /// The last one.
     pub end_ip: Option<Ipv4Addr>,
-    /// Its mask.
     pub netmask: Option<Ipv4Addr>,
 }
 
-/// An instance of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InstanceSpec {
@@ -114,7 +109,6 @@ bowline_simulator::setters! {
     pool(pool: &str) |spec| spec.instance_pool = Some(pool.to_owned());
 }
 
-/// An instance pool of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
@@ -149,7 +143,6 @@ bowline_simulator::setters! {
     zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
 }
 
-/// A cluster of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSpec {
@@ -164,7 +157,6 @@ pub struct ClusterSpec {
 }
 
 bowline_simulator::setters! {
-    /// A cluster of that name.
     ClusterSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
     /// With that nodepool, whose instance pool exists, by name or id.
     nodepool(name: &str, pool: &str) |spec| spec.nodepools.push(NodepoolSpec {

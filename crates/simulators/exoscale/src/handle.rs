@@ -81,7 +81,6 @@ impl Exoscale {
         })
     }
 
-    /// Renames an instance.
     pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.change_instance("rename", machine, |it| name.clone_into(&mut it.name))
     }

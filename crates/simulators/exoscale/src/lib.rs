@@ -67,7 +67,6 @@ pub use views::{BalancerInfo, InstanceInfo, PoolInfo, ServiceInfo};
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "exoscale";
 
-/// A simulated Exoscale.
 #[derive(Debug)]
 pub struct Exoscale {
     world: World,

@@ -28,7 +28,6 @@ impl Exoscale {
         }
     }
 
-    /// Adds the content of the fixture.
     pub(super) fn load(&self) -> HandleResult {
         add_all(&self.fixture.private_networks, |spec| {
             self.add_private_network(spec)

@@ -16,7 +16,6 @@ bowline_simulator::words! {
     pub enum State {
         /// On its way to `running`.
         Starting = "starting",
-        /// It runs.
         Running = "running",
         /// On its way to `stopped`.
         Stopping = "stopping",
@@ -119,7 +118,6 @@ pub(super) struct Service {
 pub struct Healthcheck {
     /// `tcp`, `http` or `https`.
     pub mode: &'static str,
-    /// Where.
     pub port: u16,
     /// The path that is asked for.
     pub uri: Option<String>,
@@ -286,7 +284,6 @@ impl Addresses {
     }
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) keys: BTreeMap<String, Key>,

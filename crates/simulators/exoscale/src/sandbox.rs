@@ -22,7 +22,6 @@ use crate::{
     BalancerInfo, Config, DEFAULT_ZONE, Exoscale, InstanceInfo, InstanceSpec, Key, PoolSpec,
 };
 
-/// Exoscale.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Exoscale",

@@ -11,14 +11,12 @@ use super::config::{Key, Quirks, TimingsSpec};
 use super::fixture::{ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec};
 use super::{Ending, Exoscale, State};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-pool, add-private-network, add-cluster, add-load-balancer, \
     add-service, stop, start, destroy, rename, state, remove-load-balancer, remove-service, \
     health, deform, key, remove-key, deny, permit-all, timings, quirks, plan, forget-plans, \
     end-operations";
 
 impl Exoscale {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: InstanceSpec| self.add_instances(&spec)),

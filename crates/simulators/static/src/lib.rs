@@ -33,10 +33,8 @@ pub use sandbox::KIND;
 pub const NAME: &str = "static";
 /// Where the server shows the file.
 const PATH: &str = "/machines.yaml";
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, stop, start, destroy";
 
-/// A rack of machines.
 #[derive(Debug)]
 pub struct Rack {
     world: World,

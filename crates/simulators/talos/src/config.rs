@@ -22,7 +22,6 @@ bowline_simulator::timings! {
 pub struct Config {
     /// How its certificates are signed.
     pub algorithm: Algorithm,
-    /// How long things take.
     pub timings: Timings,
     /// The pod ranges that its control plane tells.
     pub pods: Vec<String>,

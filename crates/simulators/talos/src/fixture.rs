@@ -19,7 +19,6 @@ pub struct Fixture {
     pub algorithm: Algorithm,
     /// The name of the cluster in what it issues.
     pub cluster_name: String,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// The ranges that control planes tell.
     pub networks: NetworksSpec,
@@ -117,7 +116,6 @@ impl From<SystemSpec> for SystemInformationSpec {
     }
 }
 
-/// A machine of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {

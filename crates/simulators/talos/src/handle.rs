@@ -268,7 +268,6 @@ impl Talos {
         self.with(|cluster| cluster.authorities.finish())
     }
 
-    /// Ends all connections.
     pub fn drop_connections(&self) {
         self.hang_up.send_modify(|times| *times += 1);
     }

@@ -61,7 +61,6 @@ pub const VERSION: &str = "v1.13.5";
 /// The name of the operating system in the Nodes of the machines.
 pub const OS_IMAGE: &str = "Talos (v1.13.5)";
 
-/// A simulated cluster of Talos machines.
 pub struct Talos {
     world: World,
     config: Config,

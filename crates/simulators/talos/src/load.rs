@@ -13,7 +13,6 @@ use super::model::{Cluster, Machine, Resources};
 use super::{HandleError, HandleResult, Stage, Talos, notation};
 
 impl Talos {
-    /// Adds the content of the fixture.
     pub(super) fn load(&self) -> HandleResult {
         add_all(&self.fixture.machines, |spec| self.add_machine(spec))?;
         add_faults(&self.world, super::NAME, &self.fixture.faults)

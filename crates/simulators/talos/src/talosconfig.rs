@@ -42,7 +42,6 @@ impl Access {
 }
 
 bowline_simulator::setters! { Access:
-    /// With these roles.
     roles(roles: &[&str]) |spec| spec.roles = roles.iter().map(|one| (*one).to_owned()).collect();
     /// For that long.
     lifetime(lifetime: Duration) |spec| spec.lifetime = lifetime;

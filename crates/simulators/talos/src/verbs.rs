@@ -10,7 +10,6 @@ use super::fixture::{MachineSpec, PlatformSpec};
 use super::handle::Failure;
 use super::{Access, Stage, Talos};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, stage, addresses, platform, remove-resource, hang, cut-list, fail, timings, \
     server-names, rotate-authority, finish-rotation, drop-connections, talosconfig";
 
@@ -29,7 +28,6 @@ const CODES: [(&str, tonic::Code); 10] = [
 ];
 
 impl Talos {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => done(body, |spec: MachineSpec| self.add_machine(&spec)),

@@ -23,9 +23,7 @@ pub struct Fixture {
     pub services: BTreeMap<String, String>,
     /// The root of the API's addresses, instead of the `Host` header.
     pub public_url: Option<String>,
-    /// How long things take.
     pub timings: TimingsSpec,
-    /// Switches.
     pub quirks: Quirks,
     /// The limits of calls; left out: those of a real one.
     pub throttle: Option<Throttle>,
@@ -43,13 +41,11 @@ pub struct Fixture {
     /// The physical servers, by id.
     pub compute_nodes: Vec<String>,
     pub machines: Vec<MachineSpec>,
-    /// Firewall rules.
     pub fwrules: Vec<RuleSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
 }
 
-/// An account of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
@@ -76,7 +72,6 @@ pub struct AccountSpec {
     pub limits: Vec<Limit>,
     /// Its VLANs: names by number.
     pub vlans: BTreeMap<u16, String>,
-    /// Its sub-users.
     pub users: Vec<UserSpec>,
     pub roles: Vec<RoleSpec>,
     /// Its policies: rules by name.
@@ -89,13 +84,10 @@ pub struct AccountSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserSpec {
-    /// Their login.
     pub login: String,
-    /// Their keys.
     pub keys: Vec<String>,
 }
 
-/// A role of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RoleSpec {
@@ -107,7 +99,6 @@ pub struct RoleSpec {
     pub policies: Vec<String>,
 }
 
-/// A network of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -151,7 +142,6 @@ impl NetworkSpec {
     }
 }
 
-/// A package of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PackageSpec {
@@ -162,15 +152,12 @@ pub struct PackageSpec {
     pub memory: Option<u64>,
     /// MiB of disk; 25 times the memory if left out.
     pub disk: Option<u64>,
-    /// Processors.
     pub vcpus: u64,
-    /// The brand of its machines.
     pub brand: Option<String>,
     /// It may not be used with a fabric network.
     pub no_fabric: bool,
 }
 
-/// An image of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageSpec {
@@ -189,7 +176,6 @@ pub struct ImageSpec {
     pub published_at: Option<jiff::Timestamp>,
 }
 
-/// A machine of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
@@ -239,11 +225,9 @@ bowline_simulator::setters! {
     tag(key: &str, value: impl Into<Value>) |spec| spec.tags.insert(key.to_owned(), value.into());
 }
 
-/// A firewall rule of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// The rule itself.
     pub rule: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,

@@ -89,7 +89,6 @@ impl Triton {
         Ok(())
     }
 
-    /// Renames a machine at once.
     pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.change("rename", machine, &["alias"], |it| {
             name.clone_into(&mut it.name);

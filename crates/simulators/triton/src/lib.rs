@@ -87,7 +87,6 @@ pub use views::{MachineInfo, RuleInfo};
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "triton";
 
-/// A simulated Triton data center.
 #[derive(Debug)]
 pub struct Triton {
     world: World,

@@ -39,7 +39,6 @@ impl Triton {
         }
     }
 
-    /// Adds the content of the fixture.
     pub(super) fn load(&self) -> HandleResult {
         add_all(&self.fixture.accounts, |spec| self.add_account(spec))?;
         add_all(&self.fixture.networks, |spec| self.add_network(spec))?;

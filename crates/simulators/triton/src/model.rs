@@ -24,7 +24,6 @@ bowline_simulator::words! {
         Provisioning = "provisioning",
         /// A short phase of a reboot.
         Ready = "ready",
-        /// It runs.
         Running = "running",
         /// It is being stopped.
         Stopping = "stopping",
@@ -32,7 +31,6 @@ bowline_simulator::words! {
         Stopped = "stopped",
         /// Its compute node does not answer.
         Offline = "offline",
-        /// It is destroyed.
         Deleted = "deleted",
         /// It could not be made.
         Failed = "failed",
@@ -98,7 +96,6 @@ pub(super) struct Machine {
     pub(super) brand: String,
     pub(super) state: State,
     pub(super) image: String,
-    /// The name of its package.
     pub(super) package: String,
     pub(super) memory: Value,
     pub(super) disk: Value,
@@ -194,7 +191,6 @@ pub(super) struct Key {
     pub(super) created: Timestamp,
 }
 
-/// A sub-user.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) id: String,
@@ -284,7 +280,6 @@ pub(super) struct Maintenance {
     pub(super) until: Option<Timestamp>,
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) datacenter: String,

@@ -23,7 +23,6 @@ use crate::{
     State, Triton,
 };
 
-/// Triton.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Triton",

@@ -7,14 +7,12 @@ use super::config::{Quirks, Throttle, TimingsSpec};
 use super::fixture::{AccountSpec, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RuleSpec};
 use super::{State, Triton, render};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-account, add-network, add-package, add-image, add-rule, stop, start, \
     destroy, fail, forget, purge, rename, state, migrate, replace-tags, tag, metadata, protect, \
     firewall, lose-image, fail-provisions, kill-compute-node, revive-compute-node, maintenance, \
     skew, throttle, timings, quirks, cns, key, reach, resolve, appliance, private-key";
 
 impl Triton {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: MachineSpec| self.add_machines(&spec)),

@@ -169,9 +169,7 @@ pub struct Config {
     pub users: BTreeMap<String, User>,
     /// Tokens without an end, each with the name of its user.
     pub tokens: BTreeMap<String, String>,
-    /// How long things take.
     pub timings: Timings,
-    /// How it is set up.
     pub quirks: Quirks,
 }
 

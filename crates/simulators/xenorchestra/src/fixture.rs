@@ -18,19 +18,15 @@ pub struct Fixture {
     pub users: Vec<UserSpec>,
     /// Tokens; none, and no users: one of the administrator.
     pub tokens: Vec<TokenSpec>,
-    /// How long things take.
     pub timings: TimingsSpec,
-    /// How it is set up.
     pub quirks: Quirks,
     pub pools: Vec<PoolSpec>,
-    /// Hosts of the pools.
     pub hosts: Vec<HostSpec>,
     pub vms: Vec<VmSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
 }
 
-/// A user of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {
@@ -63,7 +59,6 @@ impl UserSpec {
     }
 }
 
-/// A token of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
@@ -120,7 +115,6 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A pool of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
@@ -138,7 +132,6 @@ pub struct PoolSpec {
 }
 
 bowline_simulator::setters! {
-    /// A pool of that name.
     PoolSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
     id(id: &str) |spec| spec.id = Some(id.to_owned());
 }
@@ -173,7 +166,6 @@ bowline_simulator::setters! {
     id(id: &str) |spec| spec.id = Some(id.to_owned());
 }
 
-/// A VM of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VmSpec {
@@ -209,7 +201,6 @@ pub struct VmSpec {
     /// It is a template, which is not listed among VMs.
     pub template: bool,
     pub tags: Vec<String>,
-    /// Its other configuration.
     pub other: BTreeMap<String, String>,
 }
 
@@ -241,7 +232,6 @@ bowline_simulator::setters! {
     };
     /// Without guest tools.
     no_tools() |spec| spec.no_tools = true;
-    /// With that tag too.
     tag(tag: &str) |spec| spec.tags.push(tag.to_owned());
 }
 

@@ -228,7 +228,6 @@ impl XenOrchestra {
         self.change_vm("hide", vm, |vm| vm.nowhere = hidden)
     }
 
-    /// Removes a VM.
     pub fn destroy(&self, vm: &str) -> HandleResult {
         self.change("destroy", Kind::Vm, vm, |cloud, id| {
             cloud.lose_vm(id);

@@ -61,7 +61,6 @@ pub use views::{HostInfo, PoolInfo, VmInfo};
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "xenorchestra";
 
-/// A simulated Xen Orchestra.
 #[derive(Debug)]
 pub struct XenOrchestra {
     world: World,

@@ -36,7 +36,6 @@ impl XenOrchestra {
         }
     }
 
-    /// Adds the content of the fixture.
     pub(super) fn load(&self) -> HandleResult {
         for user in self.config.tokens.values() {
             if !self.config.users.contains_key(user) {

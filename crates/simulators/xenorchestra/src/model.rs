@@ -14,9 +14,7 @@ use super::tasks::{Planned, Task};
 bowline_simulator::words! {
     /// What a VM does, as the API writes it.
     pub enum PowerState {
-        /// It runs.
         Running = "Running",
-        /// It is off.
         Halted = "Halted",
         /// It is on a host but gets no time.
         Paused = "Paused",
@@ -191,7 +189,6 @@ impl Heard {
     }
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) users: BTreeMap<String, User>,

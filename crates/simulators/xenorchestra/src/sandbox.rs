@@ -19,7 +19,6 @@ use crate::original::manifest;
 use crate::simulate::SERVER;
 use crate::{Config, DEFAULT_TOKEN, HostSpec, PoolSpec, VmSpec, XenOrchestra};
 
-/// Xen Orchestra.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Xen Orchestra",

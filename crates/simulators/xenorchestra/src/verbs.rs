@@ -10,14 +10,12 @@ use super::config::{Quirks, TimingsSpec};
 use super::fixture::{HostSpec, PoolSpec, Size, TokenSpec, UserSpec, VmSpec};
 use super::{Connection, PowerState, XenOrchestra};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-pool, add-host, start, halt, pause, unpause, suspend, state, destroy, template, \
     rename, rename-host, rename-pool, migrate, resize, guest, tags, local-disk, hide-container, connection, \
     vm-records, remove-pool, restart, host-power, deform, user, remove-user, token, revoke-token, timings, \
     quirks";
 
 impl XenOrchestra {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: VmSpec| self.add_vms(&spec)),

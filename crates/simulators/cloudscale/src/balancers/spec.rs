@@ -65,12 +65,10 @@ pub struct PoolSpec {
     pub members: Vec<MemberSpec>,
     #[serde(default, skip_serializing)]
     pub listeners: Vec<ListenerSpec>,
-    /// Its health monitor.
     #[serde(skip_serializing)]
     pub monitor: Option<MonitorSpec>,
 }
 
-/// A member of a pool.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberSpec {
@@ -191,16 +189,13 @@ bowline_simulator::setters! { BalancerSpec:
     uuid(uuid: &str) |spec| spec.uuid = Some(uuid.to_owned());
     project(project: &str) |spec| project.clone_into(&mut spec.project);
     zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
-    /// With a further tag.
     tag(key: &str, value: &str) |spec| spec.tags.insert(key.to_owned(), value.to_owned());
     /// With a further address; without a subnet it is a public one.
     vip(subnet: Option<&str>, address: Option<IpAddr>) |spec| {
         let subnet = subnet.map(str::to_owned);
         spec.vip_addresses.push(VipSpec { subnet, address });
     };
-    /// With a further pool.
     pool(pool: PoolSpec) |spec| spec.pools.push(pool);
-    /// With a further listener without a pool.
     listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
     /// Shown with that status, whatever its state.
     status(status: BalancerStatus) |spec| spec.status = Some(status);
@@ -224,11 +219,8 @@ impl PoolSpec {
 
 bowline_simulator::setters! { PoolSpec:
     protocol(protocol: &str) |spec| protocol.clone_into(&mut spec.protocol);
-    /// With a further member.
     member(member: MemberSpec) |spec| spec.members.push(member);
-    /// With a further listener.
     listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
-    /// With a health monitor.
     monitor(monitor: MonitorSpec) |spec| spec.monitor = Some(monitor);
 }
 

@@ -96,10 +96,7 @@ async fn a_load_balancer_has_every_attribute_of_the_real_one() {
             .await;
         assert_eq!(made["status"], "changing");
         assert_eq!(made["zone"], json!({"slug": "rma1"}));
-        assert_eq!(
-            made["flavor"],
-            json!({"slug": "lb-standard", "name": "LB-Standard"})
-        );
+        shows!(made, {"flavor": {"slug": "lb-standard", "name": "LB-Standard"}});
         assert_eq!(made["tags"], json!({"a": "b"}));
         assert_eq!(made["created_at"].as_str().unwrap().len(), 27);
         let vips = made["vip_addresses"].as_array().unwrap();
@@ -139,41 +136,18 @@ async fn private_addresses_are_taken_and_given_back() {
     assert_eq!(shown[0]["address"], "10.20.0.200");
     assert_eq!(shown[0]["subnet"]["cidr"], "10.20.0.0/24");
     assert_eq!(shown[1]["address"], "10.30.0.11", "chosen");
-    for (vips, fragment) in [
-        (
-            json!([{"subnet": "s1", "address": "10.20.0.200"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "s1", "address": "10.20.0.0"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "s1", "address": "10.30.0.9"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "nonsense"}]),
-            "subnet: Must be a valid UUID.",
-        ),
-        (
-            json!([{"subnet": "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]),
-            "does not exist",
-        ),
-        (
-            json!([{"address": "10.20.0.9"}]),
-            "subnet: This field is required.",
-        ),
-        (
-            json!([{"subnet": "s3"}]),
-            "network: The network is in zone lpg1, not in rma1.",
-        ),
-        (json!("s1"), "vip_addresses: Expected a list"),
-        (json!(["s1"]), "vip_addresses: Expected a dictionary."),
-        (
-            json!([{"subnet": "s2"}, {"subnet": "s1", "address": "10.20.0.0"}]),
-            "is not a valid IP",
-        ),
+    for (vips, fragment) in rows![
+        [{"subnet": "s1", "address": "10.20.0.200"}] =>
+            "is not a valid IP for the specified subnet";
+        [{"subnet": "s1", "address": "10.20.0.0"}] => "is not a valid IP for the specified subnet";
+        [{"subnet": "s1", "address": "10.30.0.9"}] => "is not a valid IP for the specified subnet";
+        [{"subnet": "nonsense"}] => "subnet: Must be a valid UUID.";
+        [{"subnet": "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}] => "does not exist";
+        [{"address": "10.20.0.9"}] => "subnet: This field is required.";
+        [{"subnet": "s3"}] => "network: The network is in zone lpg1, not in rma1.";
+        "s1" => "vip_addresses: Expected a list";
+        ["s1"] => "vip_addresses: Expected a dictionary.";
+        [{"subnet": "s2"}, {"subnet": "s1", "address": "10.20.0.0"}] => "is not a valid IP";
     ] {
         let reply = harness
             .post(
@@ -203,22 +177,13 @@ async fn private_addresses_are_taken_and_given_back() {
 #[tokio::test(start_paused = true)]
 async fn a_bad_load_balancer_is_refused_field_by_field() {
     let harness = Harness::balanced("quirks: {most_load_balancers: 1}");
-    for (extra, fragment) in [
-        (json!({"name": null}), "name: This field is required."),
-        (json!({"name": ""}), "name: This field may not be blank."),
-        (json!({"flavor": null}), "flavor: This field is required."),
-        (
-            json!({"flavor": "lb-large"}),
-            "flavor: \"lb-large\" is not a valid choice.",
-        ),
-        (
-            json!({"zone": "zrh1"}),
-            "zone: \"zrh1\" is not a valid choice. Choose one of: rma1, lpg1",
-        ),
-        (
-            json!({"tags": {"a b": ""}}),
-            "tags: \"a b\" is not a valid tag key",
-        ),
+    for (extra, fragment) in rows![
+        {"name": null} => "name: This field is required.";
+        {"name": ""} => "name: This field may not be blank.";
+        {"flavor": null} => "flavor: This field is required.";
+        {"flavor": "lb-large"} => "flavor: \"lb-large\" is not a valid choice.";
+        {"zone": "zrh1"} => "zone: \"zrh1\" is not a valid choice. Choose one of: rma1, lpg1";
+        {"tags": {"a b": ""}} => "tags: \"a b\" is not a valid tag key";
     ] {
         let reply = harness.post("/v1/load-balancers", balancer(extra)).await;
         assert_refused(&reply, 400, fragment);
@@ -238,20 +203,12 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
         "detail: The quota of load balancers is exhausted.",
     );
     let path = path_of(&made);
-    for (body, fragment) in [
-        (
-            json!({"flavor": "lb-standard"}),
-            "flavor: This attribute cannot be changed; only name, tags can.",
-        ),
-        (
-            json!({"zone": "lpg1"}),
-            "zone: This attribute cannot be changed",
-        ),
-        (
-            json!({"vip_addresses": []}),
-            "vip_addresses: This attribute cannot be changed",
-        ),
-        (json!({"name": "x", "tags": {}}), "Only one attribute"),
+    for (body, fragment) in rows![
+        {"flavor": "lb-standard"} =>
+            "flavor: This attribute cannot be changed; only name, tags can.";
+        {"zone": "lpg1"} => "zone: This attribute cannot be changed";
+        {"vip_addresses": []} => "vip_addresses: This attribute cannot be changed";
+        {"name": "x", "tags": {}} => "Only one attribute";
     ] {
         assert_refused(&harness.patch(&path, body).await, 400, fragment);
     }
@@ -268,10 +225,7 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
         );
     }
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["name"], &shown["tags"]),
-        (&json!("renamed"), &json!({"k": "v"}))
-    );
+    shows!(shown, {"name": "renamed", "tags": {"k": "v"}});
     assert_eq!(
         harness.cloud.balancers()[0].changes,
         2,

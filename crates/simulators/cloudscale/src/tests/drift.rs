@@ -55,12 +55,7 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
         ),
         (2, 1, 2, 3)
     );
-    assert_eq!(
-        harness
-            .get("/v1/load-balancers?tag:k8s-service-uid=1")
-            .await[0]["uuid"],
-        "b1"
-    );
+    shows!(harness.get("/v1/load-balancers?tag:k8s-service-uid=1").await, {"/0/uuid": "b1"});
     assert_eq!(
         harness
             .status(&harness.get("/v1/load-balancers/b1").await)
@@ -223,10 +218,7 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
     let members = harness
         .get(&format!("/v1/load-balancers/pools/{}/members", pool.uuid))
         .await;
-    assert_eq!(
-        members[0]["subnet"]["href"],
-        "https://elsewhere/v1/subnets/s1"
-    );
+    shows!(members, {"/0/subnet/href": "https://elsewhere/v1/subnets/s1"});
     assert!(cloud.deform("nobody", map(json!({}))).is_err());
 }
 

@@ -26,10 +26,7 @@ async fn the_handle_adds_stops_renames_moves_and_destroys() {
         .into_iter()
         .collect();
     cloud.deform(&uuid, broken).unwrap();
-    assert_eq!(
-        harness.get("/v1/servers").await[0]["interfaces"],
-        "nonsense"
-    );
+    shows!(harness.get("/v1/servers").await, {"/0/interfaces": "nonsense"});
     cloud.destroy(&uuid).unwrap();
     assert_eq!((machines.power(&id), cloud.servers().len()), (None, 0));
     assert_eq!(
@@ -86,33 +83,13 @@ async fn the_control_handle_works_over_http() {
             (json!("x"), json!("running"), json!("rma1"))
         ]
     );
-    for (verb, body, fragment) in [
-        (
-            "explode",
-            json!({}),
-            "allowed are add, stop, start, destroy, rename, migrate",
-        ),
-        (
-            "add",
-            json!({"nmae": "x"}),
-            "unknown field `nmae`, expected one of `name`",
-        ),
-        ("add", json!({}), "missing field `name`"),
-        (
-            "stop",
-            json!({"machine": "x", "hard": true}),
-            "unknown field `hard`, expected `machine`",
-        ),
-        (
-            "stop",
-            json!({"machine": "nobody"}),
-            "there is none of that uuid",
-        ),
-        (
-            "migrate",
-            json!({"machine": "x", "zone": "zrh1"}),
-            "Choose one of: rma1, lpg1",
-        ),
+    for (verb, body, fragment) in rows![
+        "explode": {} => "allowed are add, stop, start, destroy, rename, migrate";
+        "add": {"nmae": "x"} => "unknown field `nmae`, expected one of `name`";
+        "add": {} => "missing field `name`";
+        "stop": {"machine": "x", "hard": true} => "unknown field `hard`, expected `machine`";
+        "stop": {"machine": "nobody"} => "there is none of that uuid";
+        "migrate": {"machine": "x", "zone": "zrh1"} => "Choose one of: rma1, lpg1";
     ] {
         let reply = harness.post(&format!("/_sim/{verb}"), body).await;
         assert_refused(&reply, 400, fragment);

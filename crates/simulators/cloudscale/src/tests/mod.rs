@@ -22,6 +22,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Client, Place, Reply};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::*;

@@ -13,30 +13,16 @@ async fn interfaces_can_be_asked_for_in_every_form() {
     let subnet = harness.create("/v1/subnets", wanted).await;
     let stub = &harness.get(&path_of(&bare)).await["subnets"][0];
     let (n, s) = (&network["uuid"], &subnet["uuid"]);
-    for (interfaces, expected) in [
-        (json!([{"network": "public"}]), json!(["public", 2])),
-        (json!([{"network": n}]), json!(["private", 1])),
-        (
-            json!([{"network": n, "addresses": []}]),
-            json!(["private", 0]),
-        ),
-        (
-            json!([{"addresses": [{"subnet": s}]}]),
-            json!(["private", 1]),
-        ),
-        (
-            json!([{"addresses": [{"subnet": s, "address": "192.168.7.7"}]}]),
-            json!(["private", 1]),
-        ),
-        (
-            json!([{"network": bare["uuid"], "addresses": [{"address": "192.168.7.8"}]}]),
-            json!(["private", 1]),
-        ),
-        (
-            json!([{"network": n}, {"network": "public"}]),
-            json!(["private", 1, "public", 2]),
-        ),
-        (json!([]), json!([])),
+    for (interfaces, expected) in rows![
+        [{"network": "public"}] => json!(["public", 2]);
+        [{"network": n}] => json!(["private", 1]);
+        [{"network": n, "addresses": []}] => json!(["private", 0]);
+        [{"addresses": [{"subnet": s}]}] => json!(["private", 1]);
+        [{"addresses": [{"subnet": s, "address": "192.168.7.7"}]}] => json!(["private", 1]);
+        [{"network": bare["uuid"], "addresses": [{"address": "192.168.7.8"}]}] =>
+            json!(["private", 1]);
+        [{"network": n}, {"network": "public"}] => json!(["private", 1, "public", 2]);
+        [] => json!([]);
     ] {
         let made = harness.server("a", json!({"interfaces": interfaces})).await;
         let shown = made["interfaces"].as_array().unwrap().iter();
@@ -60,34 +46,19 @@ async fn interfaces_can_be_asked_for_in_every_form() {
                     &address["subnet"], stub,
                     "a subnet stub is the same everywhere"
                 );
-                assert_eq!(
-                    (&address["gateway"], &address["reverse_ptr"]),
-                    (&Value::Null, &Value::Null)
-                );
+                shows!(address, {"gateway": null, "reverse_ptr": null});
             }
         }
     }
-    for (interfaces, fragment) in [
-        (
-            json!([{"addresses": [{"subnet": s, "address": "192.168.7.7"}]}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"addresses": [{"subnet": s, "address": "192.168.7.0"}]}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"addresses": [{"subnet": s, "address": "10.1.1.1"}]}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"addresses": [{"subnet": s, "address": "nonsense"}]}]),
-            "Enter a valid IPv4",
-        ),
-        (
-            json!([{"network": n, "addresses": [{"subnet": s}]}]),
-            "does not belong to the network",
-        ),
+    for (interfaces, fragment) in rows![
+        [{"addresses": [{"subnet": s, "address": "192.168.7.7"}]}] =>
+            "is not a valid IP for the specified subnet";
+        [{"addresses": [{"subnet": s, "address": "192.168.7.0"}]}] =>
+            "is not a valid IP for the specified subnet";
+        [{"addresses": [{"subnet": s, "address": "10.1.1.1"}]}] =>
+            "is not a valid IP for the specified subnet";
+        [{"addresses": [{"subnet": s, "address": "nonsense"}]}] => "Enter a valid IPv4";
+        [{"network": n, "addresses": [{"subnet": s}]}] => "does not belong to the network";
     ] {
         let reply = harness
             .post(
@@ -121,10 +92,7 @@ async fn interfaces_can_be_replaced_and_survive_a_refused_change() {
         {"network": "n1", "addresses": [{"address": "10.0.0.50"}]}]});
     assert_eq!(harness.patch("/v1/servers/u1", good).await.status, 204);
     let after = harness.get("/v1/servers/u1").await;
-    assert_eq!(
-        after["interfaces"][0]["addresses"][0]["address"],
-        "10.0.0.50"
-    );
+    shows!(after, {"/interfaces/0/addresses/0/address": "10.0.0.50"});
     assert_refused(
         &harness.delete("/v1/networks/n1").await,
         400,
@@ -146,10 +114,7 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
     let network = harness
         .create("/v1/networks", json!({"name": "n", "tags": {"a": "b"}}))
         .await;
-    assert_eq!(
-        (&network["mtu"], &network["zone"]["slug"]),
-        (&json!(9000), &json!("rma1"))
-    );
+    shows!(network, {"mtu": 9000, "/zone/slug": "rma1"});
     assert_eq!(network["subnets"].as_array().unwrap().len(), 1);
     let path = path_of(&network);
     for body in [
@@ -160,10 +125,7 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         assert_eq!(harness.patch(&path, body).await.status, 204);
     }
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["name"], &shown["mtu"], &shown["tags"]),
-        (&json!("m"), &json!(1500), &json!({}))
-    );
+    shows!(shown, {"name": "m", "mtu": 1500, "tags": {}});
     let subnet = |extra: Value| {
         let mut body = json!({"network": network["uuid"], "cidr": "172.16.0.0/24"});
         for (key, value) in extra.as_object().cloned().unwrap() {
@@ -171,25 +133,13 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         }
         body
     };
-    for (extra, fragment) in [
-        (
-            json!({"cidr": "172.16.0.1/24"}),
-            "Enter a valid network address in CIDR notation",
-        ),
-        (
-            json!({"cidr": "1.1.1.1"}),
-            "Enter a valid network address in CIDR notation",
-        ),
-        (json!({"cidr": "172.16.0.0/25"}), "must be 24 or less"),
-        (json!({"network": "x"}), "does not exist"),
-        (
-            json!({"gateway_address": "10.0.0.1"}),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!({"dns_servers": ["0.0.0.0"]}),
-            "dns_servers: 0.0.0.0 is not a valid IP",
-        ),
+    for (extra, fragment) in rows![
+        {"cidr": "172.16.0.1/24"} => "Enter a valid network address in CIDR notation";
+        {"cidr": "1.1.1.1"} => "Enter a valid network address in CIDR notation";
+        {"cidr": "172.16.0.0/25"} => "must be 24 or less";
+        {"network": "x"} => "does not exist";
+        {"gateway_address": "10.0.0.1"} => "is not a valid IP for the specified subnet";
+        {"dns_servers": ["0.0.0.0"]} => "dns_servers: 0.0.0.0 is not a valid IP";
     ] {
         assert_refused(
             &harness.post("/v1/subnets", subnet(extra)).await,
@@ -207,19 +157,11 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
     let overlap = subnet(json!({"cidr": "172.16.0.0/16"}));
     assert_refused(&harness.post("/v1/subnets", overlap).await, 400, "overlaps");
     let path = path_of(&made);
-    for (body, key, expected) in [
-        (json!({"dns_servers": []}), "dns_servers", json!([])),
-        (
-            json!({"dns_servers": ["9.9.9.9"]}),
-            "dns_servers",
-            json!(["9.9.9.9"]),
-        ),
-        (
-            json!({"gateway_address": null}),
-            "gateway_address",
-            Value::Null,
-        ),
-        (json!({"tags": {"x": "y"}}), "tags", json!({"x": "y"})),
+    for (body, key, expected) in rows![
+        {"dns_servers": []} => "dns_servers", json!([]);
+        {"dns_servers": ["9.9.9.9"]} => "dns_servers", json!(["9.9.9.9"]);
+        {"gateway_address": null} => "gateway_address", Value::Null;
+        {"tags": {"x": "y"}} => "tags", json!({"x": "y"});
     ] {
         assert_eq!(harness.patch(&path, body).await.status, 204);
         assert_eq!(harness.get(&path).await[key], expected);
@@ -243,52 +185,25 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
     let made = harness
         .create("/v1/floating-ips", json!({"ip_version": 4, "server": "u1"}))
         .await;
-    assert_eq!(
-        (&made["type"], &made["region"]["slug"]),
-        (&json!("regional"), &json!("rma"))
-    );
-    assert_eq!(
-        (&made["network"], &made["ip_version"]),
-        (&json!("203.0.113.11/32"), &json!(4))
-    );
-    assert_eq!(
-        (&made["next_hop"], &made["load_balancer"]),
-        (&json!("198.18.0.11"), &Value::Null)
-    );
+    shows!(made, {"type": "regional", "/region/slug": "rma"});
+    shows!(made, {"network": "203.0.113.11/32", "ip_version": 4});
+    shows!(made, {"next_hop": "198.18.0.11", "load_balancer": null});
     let path = path_of(&made);
     assert_eq!(path, "/v1/floating-ips/203.0.113.11");
-    for (body, fragment) in [
-        (
-            json!({"server": "u2"}),
-            "server: The server is in another region",
-        ),
-        (
-            json!({"server": "u3"}),
-            "server: The server has no public IPv4 address",
-        ),
-        (json!({"server": "u9"}), "server: \"u9\" does not exist"),
-        (
-            json!({"server": null}),
-            "server: This field may not be null",
-        ),
-        (
-            json!({"load_balancer": "l1"}),
-            "load_balancer: \"l1\" does not exist",
-        ),
-        (
-            json!({"region": "lpg"}),
-            "region: This attribute cannot be changed",
-        ),
-        (json!({"server": "u2", "tags": {}}), "Only one attribute"),
+    for (body, fragment) in rows![
+        {"server": "u2"} => "server: The server is in another region";
+        {"server": "u3"} => "server: The server has no public IPv4 address";
+        {"server": "u9"} => "server: \"u9\" does not exist";
+        {"server": null} => "server: This field may not be null";
+        {"load_balancer": "l1"} => "load_balancer: \"l1\" does not exist";
+        {"region": "lpg"} => "region: This attribute cannot be changed";
+        {"server": "u2", "tags": {}} => "Only one attribute";
     ] {
         assert_refused(&harness.patch(&path, body).await, 400, fragment);
     }
     let global = json!({"ip_version": 6, "type": "global", "server": "u1", "reverse_ptr": "x.y"});
     let global = harness.create("/v1/floating-ips", global).await;
-    assert_eq!(
-        (&global["region"], &global["reverse_ptr"]),
-        (&Value::Null, &json!("x.y"))
-    );
+    shows!(global, {"region": null, "reverse_ptr": "x.y"});
     assert_eq!(
         harness
             .patch(&path_of(&global), json!({"server": "u2"}))
@@ -297,10 +212,7 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
         204
     );
     let moved = harness.get(&path_of(&global)).await;
-    assert_eq!(
-        (&moved["server"]["uuid"], &moved["next_hop"]),
-        (&json!("u2"), &json!("2001:db8:2::b"))
-    );
+    shows!(moved, {"/server/uuid": "u2", "next_hop": "2001:db8:2::b"});
     let long = "/v1/floating-ips/2001:0db8:00f2:0:0:0:0:000b";
     assert_eq!(
         harness
@@ -312,10 +224,7 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
     let wide = json!({"ip_version": 6, "prefix_length": 56, "region": "lpg"});
     let wide = harness.create("/v1/floating-ips", wide).await;
     assert!(wide["network"].as_str().unwrap().ends_with("/56"));
-    assert_eq!(
-        (&wide["server"], &wide["next_hop"]),
-        (&Value::Null, &Value::Null)
-    );
+    shows!(wide, {"server": null, "next_hop": null});
     assert_eq!(harness.delete("/v1/servers/u1").await.status, 204);
     assert_eq!(
         harness.get(&path).await["server"],
@@ -338,22 +247,13 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
 #[tokio::test(start_paused = true)]
 async fn a_bad_floating_ip_is_refused_field_by_field() {
     let harness = Harness::new();
-    for (body, fragment) in [
-        (json!({}), "ip_version: This field is required"),
-        (json!({"ip_version": 5}), "ip_version: Expect one of"),
-        (json!({"ip_version": 4, "type": "x"}), "type: Expect one of"),
-        (
-            json!({"ip_version": 4, "region": "x"}),
-            "Choose one of: rma, lpg",
-        ),
-        (
-            json!({"ip_version": 4, "prefix_length": 128}),
-            "prefix_length: Expect one of",
-        ),
-        (
-            json!({"ip_version": 4, "prefix_length": 24}),
-            "prefix_length: Expect one of",
-        ),
+    for (body, fragment) in rows![
+        {} => "ip_version: This field is required";
+        {"ip_version": 5} => "ip_version: Expect one of";
+        {"ip_version": 4, "type": "x"} => "type: Expect one of";
+        {"ip_version": 4, "region": "x"} => "Choose one of: rma, lpg";
+        {"ip_version": 4, "prefix_length": 128} => "prefix_length: Expect one of";
+        {"ip_version": 4, "prefix_length": 24} => "prefix_length: Expect one of";
     ] {
         assert_refused(&harness.post("/v1/floating-ips", body).await, 400, fragment);
     }

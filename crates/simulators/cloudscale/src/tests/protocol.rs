@@ -168,10 +168,7 @@ async fn every_answer_has_the_cross_origin_headers_once() {
 async fn a_configured_url_is_the_root_of_every_href() {
     let harness =
         Harness::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
-    assert_eq!(
-        harness.get("/v1/servers").await[0]["href"],
-        "https://cloud.example/v1/servers/u1"
-    );
+    shows!(harness.get("/v1/servers").await, {"/0/href": "https://cloud.example/v1/servers/u1"});
 }
 
 #[tokio::test]

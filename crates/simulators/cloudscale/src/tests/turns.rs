@@ -101,10 +101,7 @@ async fn deleting_takes_everything_along_and_frees_floating_ips() {
         assert_eq!(harness.count(list).await, 1, "{list}");
     }
     let left = harness.get(&path_of(&floating)).await;
-    assert_eq!(
-        (&left["load_balancer"], &left["next_hop"]),
-        (&Value::Null, &Value::Null)
-    );
+    shows!(left, {"load_balancer": null, "next_hop": null});
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,37 +119,21 @@ async fn floating_ips_move_between_servers_and_load_balancers() {
         let made = harness.create("/v1/floating-ips", body).await;
         assert_eq!(&made["next_hop"], vip(number));
         assert_eq!(made["load_balancer"]["name"], "lb");
-        assert_eq!(
-            (&made["server"], &made["region"]["slug"]),
-            (&Value::Null, &json!("rma"))
-        );
+        shows!(made, {"server": null, "/region/slug": "rma"});
         let path = path_of(&made);
         assert_eq!(
             harness.patch(&path, json!({"server": "u1"})).await.status,
             204
         );
         let moved = harness.get(&path).await;
-        assert_eq!(
-            (&moved["server"]["uuid"], &moved["load_balancer"]),
-            (&json!("u1"), &Value::Null)
-        );
-        for (body, fragment) in [
-            (
-                json!({"load_balancer": far["uuid"]}),
-                "load_balancer: The load balancer is in another region.",
-            ),
-            (
-                json!({"load_balancer": private["uuid"]}),
-                "load_balancer: The load balancer has no public IPv",
-            ),
-            (
-                json!({"load_balancer": null}),
-                "load_balancer: This field may not be null.",
-            ),
-            (
-                json!({"load_balancer": lb["uuid"], "server": "u1"}),
-                "Only one attribute",
-            ),
+        shows!(moved, {"/server/uuid": "u1", "load_balancer": null});
+        for (body, fragment) in rows![
+            {"load_balancer": far["uuid"]} =>
+                "load_balancer: The load balancer is in another region.";
+            {"load_balancer": private["uuid"]} =>
+                "load_balancer: The load balancer has no public IPv";
+            {"load_balancer": null} => "load_balancer: This field may not be null.";
+            {"load_balancer": lb["uuid"], "server": "u1"} => "Only one attribute";
         ] {
             assert_refused(&harness.patch(&path, body).await, 400, fragment);
         }

@@ -131,29 +131,15 @@ async fn the_words_for_load_balancers_work_over_http() {
     assert_eq!(harness.delete(&path).await.status, 204);
     assert_eq!(harness.cloud.balancers()[0].loose_listeners.len(), 1);
     word("remove", json!({"id": lb})).await;
-    for (verb, body, fragment) in [
-        ("remove", json!({"id": lb}), "there is nothing of that uuid"),
-        ("edit", json!({"id": lb}), "missing field `attributes`"),
-        (
-            "status",
-            json!({"id": lb, "status": "fine"}),
-            "unknown variant `fine`, expected one of `changing`",
-        ),
-        (
-            "timings",
-            json!({"crate": "1s"}),
-            "unknown field `crate`, expected one of `create`",
-        ),
-        (
-            "add-load-balancer",
-            json!({"name": "x", "pools": [{}]}),
-            "missing field `name`",
-        ),
-        (
-            "explode",
-            json!({}),
-            "allowed are add, stop, start, destroy, rename, migrate, deform, add-load-balancer",
-        ),
+    for (verb, body, fragment) in rows![
+        "remove": {"id": lb} => "there is nothing of that uuid";
+        "edit": {"id": lb} => "missing field `attributes`";
+        "status": {"id": lb, "status": "fine"} =>
+            "unknown variant `fine`, expected one of `changing`";
+        "timings": {"crate": "1s"} => "unknown field `crate`, expected one of `create`";
+        "add-load-balancer": {"name": "x", "pools": [{}]} => "missing field `name`";
+        "explode": {} =>
+            "allowed are add, stop, start, destroy, rename, migrate, deform, add-load-balancer";
     ] {
         let reply = harness.post(&format!("/_sim/{verb}"), body).await;
         assert_refused(&reply, 400, fragment);

@@ -13,15 +13,9 @@ async fn a_load_balancer_is_made_gets_its_address_late_and_is_deleted() {
     let operation = harness.begin("POST", "/v2/load-balancer", body).await;
     let id = operation["reference"]["id"].as_str().unwrap().to_owned();
     let path = format!("/v2/load-balancer/{id}");
-    assert_eq!(
-        operation["reference"],
-        json!({ "id": id, "link": path, "command": "get-load-balancer" })
-    );
+    shows!(operation, {"reference": { "id": id, "link": path, "command": "get-load-balancer" }});
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["state"], &shown["ip"]),
-        (&json!("creating"), &Value::Null)
-    );
+    shows!(shown, {"state": "creating", "ip": null});
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(harness.progress(&operation).await, "success");
     assert_eq!(harness.get(&path).await["ip"], Value::Null);
@@ -35,10 +29,7 @@ async fn a_load_balancer_is_made_gets_its_address_late_and_is_deleted() {
             "created-at": shown["created-at"],
         })
     );
-    assert_eq!(
-        harness.get("/v2/load-balancer").await["load-balancers"],
-        json!([shown])
-    );
+    shows!(harness.get("/v2/load-balancer").await, {"load-balancers": [shown]});
 
     let operation = harness.begin("DELETE", &path, Value::Null).await;
     assert_eq!(harness.get(&path).await["state"], "deleting");
@@ -64,10 +55,7 @@ async fn a_new_load_balancer_can_be_unknown_for_a_while_but_has_its_name() {
     let path = format!("/v2/load-balancer/{id}");
     assert_eq!(harness.status("GET", &path).await, 404);
     assert_eq!(harness.status("DELETE", &path).await, 404);
-    assert_eq!(
-        harness.get("/v2/load-balancer").await["load-balancers"],
-        json!([])
-    );
+    shows!(harness.get("/v2/load-balancer").await, {"load-balancers": []});
     let again = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "a" }))
         .await;
@@ -96,10 +84,7 @@ async fn a_load_balancer_is_renamed_described_and_reset() {
         .await;
     harness.done("PUT", &path, json!({ "name": "c" })).await;
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["name"], &shown["description"], &shown["labels"]),
-        (&json!("c"), &json!("one"), &json!({ "x": "y" }))
-    );
+    shows!(shown, {"name": "c", "description": "one", "labels": { "x": "y" }});
     harness
         .done("DELETE", &format!("{path}/description"), Value::Null)
         .await;
@@ -158,16 +143,10 @@ async fn a_service_is_added_changed_and_deleted() {
     let change = json!({ "description": "front", "healthcheck": check, "target-port": 30081 });
     harness.begin("PUT", &own, change).await;
     let during = harness.get(&own).await;
-    assert_eq!(
-        (&during["state"], &during["target-port"]),
-        (&json!("updating"), &json!(30080))
-    );
+    shows!(during, {"state": "updating", "target-port": 30080});
     tokio::time::sleep(Duration::from_secs(1)).await;
     let after = harness.get(&own).await;
-    assert_eq!(
-        (&after["name"], &after["target-port"]),
-        (&json!("web-80"), &json!(30081))
-    );
+    shows!(after, {"name": "web-80", "target-port": 30081});
     assert_eq!(after["healthcheck"]["tls-sni"], "a.example");
     // Replaced as a whole.
     let check = json!({ "mode": "tcp", "port": 31000, "uri": "" });
@@ -194,61 +173,25 @@ async fn what_is_wrong_with_a_service_is_refused() {
     let harness = Harness::new();
     let id = harness.balancer("a").await;
     let path = format!("/v2/load-balancer/{id}/service");
-    let rows = [
-        (json!({ "name": "" }), 400, "name must have"),
-        (json!({ "port": 0 }), 400, "port must be between"),
-        (
-            json!({ "target-port": 0 }),
-            400,
-            "target-port must be between",
-        ),
-        (
-            json!({ "target-port": null }),
-            400,
-            "target-port is missing",
-        ),
-        (
-            json!({ "protocol": "sctp" }),
-            400,
-            "protocol must be one of tcp, udp",
-        ),
-        (
-            json!({ "strategy": "random" }),
-            400,
-            "strategy must be one of",
-        ),
-        (json!({ "colour": "red" }), 400, "colour is not known"),
-        (json!({ "instance-pool": { "id": UNKNOWN } }), 404, UNKNOWN),
-        (
-            json!({ "healthcheck": { "mode": "tcp" } }),
-            400,
-            "healthcheck.port is missing",
-        ),
-        (
-            json!({ "healthcheck": { "mode": "http", "port": 1 } }),
-            400,
-            "healthcheck.uri is missing",
-        ),
-        (
-            json!({ "healthcheck": { "mode": "tcp", "port": 1, "interval": 4 } }),
-            400,
-            "healthcheck.interval must be between 5 and 300",
-        ),
-        (
-            json!({ "healthcheck": { "mode": "tcp", "port": 1, "interval": 5, "timeout": 6 } }),
-            400,
-            "interval must not be less than timeout",
-        ),
-        (
-            json!({ "healthcheck": { "mode": "tcp", "port": 1, "retries": 21 } }),
-            400,
-            "healthcheck.retries must be between 1 and 20",
-        ),
-        (
-            json!({ "healthcheck": { "mode": "tcp", "port": 1, "tls-sni": "a" } }),
-            400,
-            "tls-sni is only for https",
-        ),
+    let rows = rows![
+        { "name": "" } => 400, "name must have";
+        { "port": 0 } => 400, "port must be between";
+        { "target-port": 0 } => 400, "target-port must be between";
+        { "target-port": null } => 400, "target-port is missing";
+        { "protocol": "sctp" } => 400, "protocol must be one of tcp, udp";
+        { "strategy": "random" } => 400, "strategy must be one of";
+        { "colour": "red" } => 400, "colour is not known";
+        { "instance-pool": { "id": UNKNOWN } } => 404, UNKNOWN;
+        { "healthcheck": { "mode": "tcp" } } => 400, "healthcheck.port is missing";
+        { "healthcheck": { "mode": "http", "port": 1 } } => 400, "healthcheck.uri is missing";
+        { "healthcheck": { "mode": "tcp", "port": 1, "interval": 4 } } =>
+            400, "healthcheck.interval must be between 5 and 300";
+        { "healthcheck": { "mode": "tcp", "port": 1, "interval": 5, "timeout": 6 } } =>
+            400, "interval must not be less than timeout";
+        { "healthcheck": { "mode": "tcp", "port": 1, "retries": 21 } } =>
+            400, "healthcheck.retries must be between 1 and 20";
+        { "healthcheck": { "mode": "tcp", "port": 1, "tls-sni": "a" } } =>
+            400, "tls-sni is only for https";
     ];
     for (change, status, fragment) in rows {
         let mut body = service("web", 80);
@@ -321,10 +264,7 @@ async fn operations_fail_time_out_or_never_end_on_demand() {
     assert_eq!(harness.cloud.balancers().len(), 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let shown = harness.get(&path(&operation)).await;
-    assert_eq!(
-        (&shown["state"], &shown["reason"], &shown["message"]),
-        (&json!("failure"), &json!("conflict"), &json!("m"))
-    );
+    shows!(shown, {"state": "failure", "reason": "conflict", "message": "m"});
     assert_eq!(harness.cloud.balancers(), []);
 
     plan(Ending::failure("busy", "now").after(Duration::ZERO));

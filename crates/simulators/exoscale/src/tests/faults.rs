@@ -76,9 +76,6 @@ async fn faults_are_written_with_operations() {
         .await
         .json();
     let shown: Vec<_> = told["rules"].as_array().unwrap().iter().collect();
-    assert_eq!(
-        (&shown[0]["operation"], &shown[0]["struck"]),
-        (&json!("get-*"), &json!(2))
-    );
+    shows!(shown[0], {"operation": "get-*", "struck": 2});
     assert_eq!(shown[1]["action"], "truncated");
 }

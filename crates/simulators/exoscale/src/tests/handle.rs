@@ -27,10 +27,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         format!("cannot add the instance Pool-a1b2c-xyz: Instance {I1} already exists")
     );
     let shown = harness.get(&format!("/v2/instance/{I1}")).await;
-    assert_eq!(
-        (&shown["name"], &shown["public-ip"]),
-        (&json!("Pool-a1b2c-xyz"), &json!("198.51.100.21"))
-    );
+    shows!(shown, {"name": "Pool-a1b2c-xyz", "public-ip": "198.51.100.21"});
     assert_eq!(shown["manager"]["id"], POOL);
     assert_eq!(cloud.pools()[0].size, 2);
     assert_eq!(cloud.instances()[1].kind, "cpu.extra-large");
@@ -94,14 +91,8 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
     cloud.retarget_service(L1, "web", 30081).unwrap();
     cloud.remove_service(L1, "foreign").unwrap();
     let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
-    assert_eq!(
-        (&shown["name"], &shown["ip"]),
-        (&json!("other"), &json!("203.0.113.80"))
-    );
-    assert_eq!(
-        (&shown["description"], &shown["labels"]),
-        (&json!("d1"), &json!({ "a": "b" }))
-    );
+    shows!(shown, {"name": "other", "ip": "203.0.113.80"});
+    shows!(shown, {"description": "d1", "labels": { "a": "b" }});
     assert_eq!(shown["services"][0]["target-port"], 30081);
     let member = cloud.instances()[0].clone();
     cloud.set_health(&member.public_ip.unwrap().to_string(), Some(false));
@@ -135,45 +126,31 @@ async fn the_handle_is_there_over_http_too() {
         let harness = &harness;
         async move { harness.call("POST", &format!("/_sim/{verb}"), body).await }
     };
-    let rows = [
-        ("add", json!({ "name": "m", "count": 2 })),
-        ("add-pool", json!({ "name": "p2", "size": 1 })),
-        ("add-private-network", json!({ "name": "n" })),
-        (
-            "add-cluster",
-            json!({ "name": "c", "nodepools": [{ "name": "np", "size": 1 }] }),
-        ),
-        ("add-load-balancer", json!({ "name": "l" })),
-        (
-            "add-service",
-            json!({ "to": "l", "add": { "name": "s", "instance_pool": "p1", "port": 1, "target_port": 2 } }),
-        ),
-        ("stop", json!({ "machine": "m-1" })),
-        ("start", json!({ "machine": "m-1" })),
-        ("state", json!({ "machine": "m-1", "state": "error" })),
-        ("rename", json!({ "machine": "m-1", "name": "M" })),
-        ("destroy", json!({ "machine": "M" })),
-        ("remove-service", json!({ "from": "l", "id": "s" })),
-        ("remove-load-balancer", json!({ "id": "l" })),
-        ("health", json!({ "instance": "1.2.3.4", "good": false })),
-        ("deform", json!({ "id": "x", "members": {} })),
-        (
-            "key",
-            json!({ "key": "EXO2", "secret": "s", "deny": ["list-zones"] }),
-        ),
-        ("remove-key", json!({ "key": "EXO2" })),
-        ("deny", json!({ "operations": ["list-zones"] })),
-        ("permit-all", json!({})),
-        (
-            "timings",
-            json!({ "operation": "0s", "operations": { "delete-instance": "5s" } }),
-        ),
-        ("quirks", json!({ "most_services": 2 })),
-        (
-            "plan",
-            json!({ "operation": "create-*", "ending": "failure", "reason": "busy", "times": 1 }),
-        ),
-        ("end-operations", json!({})),
+    let rows = rows![
+        "add": { "name": "m", "count": 2 };
+        "add-pool": { "name": "p2", "size": 1 };
+        "add-private-network": { "name": "n" };
+        "add-cluster": { "name": "c", "nodepools": [{ "name": "np", "size": 1 }] };
+        "add-load-balancer": { "name": "l" };
+        "add-service": { "to": "l", "add": { "name": "s", "instance_pool": "p1", "port": 1,
+            "target_port": 2 } };
+        "stop": { "machine": "m-1" };
+        "start": { "machine": "m-1" };
+        "state": { "machine": "m-1", "state": "error" };
+        "rename": { "machine": "m-1", "name": "M" };
+        "destroy": { "machine": "M" };
+        "remove-service": { "from": "l", "id": "s" };
+        "remove-load-balancer": { "id": "l" };
+        "health": { "instance": "1.2.3.4", "good": false };
+        "deform": { "id": "x", "members": {} };
+        "key": { "key": "EXO2", "secret": "s", "deny": ["list-zones"] };
+        "remove-key": { "key": "EXO2" };
+        "deny": { "operations": ["list-zones"] };
+        "permit-all": {};
+        "timings": { "operation": "0s", "operations": { "delete-instance": "5s" } };
+        "quirks": { "most_services": 2 };
+        "plan": { "operation": "create-*", "ending": "failure", "reason": "busy", "times": 1 };
+        "end-operations": {};
     ];
     for (verb, body) in rows {
         let reply = say(verb, body).await;
@@ -183,10 +160,7 @@ async fn the_handle_is_there_over_http_too() {
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
-    assert_eq!(
-        (&made["state"], &made["reason"]),
-        (&json!("failure"), &json!("busy"))
-    );
+    shows!(made, {"state": "failure", "reason": "busy"});
     say("forget-plans", json!({})).await;
     let made = harness
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
@@ -209,35 +183,15 @@ async fn the_handle_is_there_over_http_too() {
 #[tokio::test(start_paused = true)]
 async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
     let harness = Harness::with("instances: [{name: m}]");
-    for (verb, body, fragment) in [
-        ("dance", json!({}), "allowed are add, add-pool"),
-        (
-            "stop",
-            json!({ "machine": "none" }),
-            "there is none of that id",
-        ),
-        (
-            "state",
-            json!({ "machine": "m", "state": "tired" }),
-            "is no state",
-        ),
-        ("add", json!({ "nmae": "x" }), "nmae"),
-        (
-            "deny",
-            json!({ "operations": ["fly"] }),
-            "there is no operation",
-        ),
-        (
-            "plan",
-            json!({ "operation": "fly", "ending": "never" }),
-            "there is no operation",
-        ),
-        (
-            "plan",
-            json!({ "operation": "*", "ending": "soon" }),
-            "success, failure, timeout, never",
-        ),
-        ("remove-key", json!({ "key": "EXO2" }), "there is no key"),
+    for (verb, body, fragment) in rows![
+        "dance": {} => "allowed are add, add-pool";
+        "stop": { "machine": "none" } => "there is none of that id";
+        "state": { "machine": "m", "state": "tired" } => "is no state";
+        "add": { "nmae": "x" } => "nmae";
+        "deny": { "operations": ["fly"] } => "there is no operation";
+        "plan": { "operation": "fly", "ending": "never" } => "there is no operation";
+        "plan": { "operation": "*", "ending": "soon" } => "success, failure, timeout, never";
+        "remove-key": { "key": "EXO2" } => "there is no key";
     ] {
         let reply = harness.call("POST", &format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 400, "{verb}");

@@ -22,10 +22,7 @@ async fn an_instance_starts_stops_and_goes_and_its_machine_with_it() {
     let path = format!("/v2/instance/{id}");
     let power = || harness.world.machines.power(&machine_id(&id));
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["state"], &shown["name"]),
-        (&json!("starting"), &json!("Node-A"))
-    );
+    shows!(shown, {"state": "starting", "name": "Node-A"});
     assert_eq!(shown["instance-type"], json!({ "id": MEDIUM }));
     assert_eq!(power(), Some(Power::Off));
     let mut seen = harness.world.machines.subscribe();
@@ -184,17 +181,11 @@ async fn a_pool_is_made_scaled_evicted_and_deleted_unless_it_is_held() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let path = format!("/v2/instance-pool/{}", pool.id);
     let shown = harness.get(&path).await;
-    assert_eq!(
-        (&shown["state"], &shown["size"]),
-        (&json!("running"), &json!(3))
-    );
+    shows!(shown, {"state": "running", "size": 3});
     let member = harness
         .get(&format!("/v2/instance/{}", pool.members[0]))
         .await;
-    assert_eq!(
-        member["manager"],
-        json!({ "id": pool.id, "type": "instance-pool" })
-    );
+    shows!(member, {"manager": { "id": pool.id, "type": "instance-pool" }});
     assert_eq!(member["state"], "running");
     let name: Vec<&str> = member["name"].as_str().unwrap().split('-').collect();
     assert_eq!((name[0], name[1], name[2].len()), ("web", &pool.id[..5], 5));
@@ -263,17 +254,11 @@ async fn clusters_have_nodepools_whose_pools_they_manage() {
     ));
     let clusters = harness.get("/v2/sks-cluster").await;
     let cluster = &clusters["sks-clusters"][0];
-    assert_eq!(
-        cluster["nodepools"][0]["instance-pool"],
-        json!({ "id": POOL })
-    );
+    shows!(cluster, {"/nodepools/0/instance-pool": { "id": POOL }});
     assert_eq!(cluster["nodepools"][1]["size"], 2);
     let pool = harness.get(&format!("/v2/instance-pool/{POOL}")).await;
     let nodepool = cluster["nodepools"][0]["id"].as_str().unwrap();
-    assert_eq!(
-        pool["manager"],
-        json!({ "id": nodepool, "type": "sks-nodepool" })
-    );
+    shows!(pool, {"manager": { "id": nodepool, "type": "sks-nodepool" }});
     let direct = harness
         .call(
             "PUT",
@@ -290,10 +275,7 @@ async fn clusters_have_nodepools_whose_pools_they_manage() {
             json!({ "size": 3 }),
         )
         .await;
-    assert_eq!(
-        harness.get(&format!("{path}/nodepool/{nodepool}")).await["size"],
-        3
-    );
+    shows!(harness.get(&format!("{path}/nodepool/{nodepool}")).await, {"size": 3});
     assert_eq!(
         harness
             .status("GET", &format!("/v2/sks-cluster/{UNKNOWN}"))

@@ -201,10 +201,7 @@ async fn lists_that_nobody_fills_have_the_right_key() {
         assert_eq!(list.as_object().unwrap().len(), 1, "{path}");
     }
     let kind = harness.get(&format!("/v2/instance-type/{MEDIUM}")).await;
-    assert_eq!(
-        (&kind["family"], &kind["size"]),
-        (&json!("standard"), &json!("medium"))
-    );
+    shows!(kind, {"family": "standard", "size": "medium"});
     assert_eq!(
         harness
             .status("GET", "/v2/instance-type/standard.medium")

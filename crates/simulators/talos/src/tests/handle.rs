@@ -113,36 +113,21 @@ async fn the_control_handle_works_over_http() {
         let reply = client.call("POST", &format!("/_sim/{verb}"), &body).await;
         (reply.status, reply.json())
     };
-    let rows = [
-        (
-            "add",
-            json!({"name": "new", "addresses": ["eth0/10.0.0.20/24"]}),
-        ),
-        ("stage", json!({"machine": "new", "stage": "down"})),
-        (
-            "addresses",
-            json!({"machine": "new", "addresses": ["eth0/10.0.0.21/24"]}),
-        ),
-        (
-            "platform",
-            json!({"machine": "new", "platform": {"platform": "aws"}}),
-        ),
-        (
-            "remove-resource",
-            json!({"machine": "new", "namespace": "k8s", "id": "nodename",
-                   "type": "Nodenames.kubernetes.talos.dev"}),
-        ),
-        ("hang", json!({"machine": "new", "on": true})),
-        ("cut-list", json!({"machine": "new", "after": 1})),
-        (
-            "fail",
-            json!({"code": "internal", "message": "no", "times": 3}),
-        ),
-        ("timings", json!({"down": "1s"})),
-        ("server-names", json!({"names": ["a.example"]})),
-        ("rotate-authority", json!({})),
-        ("finish-rotation", json!({})),
-        ("drop-connections", json!({})),
+    let rows = rows![
+        "add": {"name": "new", "addresses": ["eth0/10.0.0.20/24"]};
+        "stage": {"machine": "new", "stage": "down"};
+        "addresses": {"machine": "new", "addresses": ["eth0/10.0.0.21/24"]};
+        "platform": {"machine": "new", "platform": {"platform": "aws"}};
+        "remove-resource": {"machine": "new", "namespace": "k8s", "id": "nodename",
+            "type": "Nodenames.kubernetes.talos.dev"};
+        "hang": {"machine": "new", "on": true};
+        "cut-list": {"machine": "new", "after": 1};
+        "fail": {"code": "internal", "message": "no", "times": 3};
+        "timings": {"down": "1s"};
+        "server-names": {"names": ["a.example"]};
+        "rotate-authority": {};
+        "finish-rotation": {};
+        "drop-connections": {};
     ];
     for (verb, body) in rows {
         assert_eq!(post(verb, body).await, (200, json!({})), "{verb}");
@@ -154,10 +139,7 @@ async fn the_control_handle_works_over_http() {
     assert_eq!(credentials.endpoints, ["a:1"]);
     let state = client.get("/_sim/state").await.json();
     let machine = &state["machines"][2];
-    assert_eq!(
-        (&machine["name"], &machine["stage"]),
-        (&json!("new"), &json!("down"))
-    );
+    shows!(machine, {"name": "new", "stage": "down"});
     assert_eq!(machine["node_ips"], json!(["10.0.0.21"]));
     for (verb, body) in [
         ("nonsense", json!({})),

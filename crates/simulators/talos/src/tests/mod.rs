@@ -16,6 +16,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bowline_simulator::fixture;
+use bowline_simulator::{rows, shows};
 use bowline_talos_api::machine::VersionResponse;
 use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
 use bowline_talos_api::resource::state_client::StateClient;

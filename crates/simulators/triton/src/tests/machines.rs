@@ -27,10 +27,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
         format!("/acme/machines/{id}").as_str()
     );
     assert_eq!(made["name"], format!("web-{}", &id[..8]));
-    assert_eq!(
-        (&made["state"], &made["package"]),
-        (&json!("provisioning"), &json!(""))
-    );
+    shows!(made, {"state": "provisioning", "package": ""});
     assert_eq!(made["nics"], json!([]));
     assert_eq!(made["tags"], json!({ "role": "x", "n": 7 }));
     assert_eq!(made["metadata"], json!({ "a": "b" }));
@@ -38,10 +35,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
     assert_eq!(it.world.machines.power(&machine_id(&id)), Some(Power::Off));
     seconds(3).await;
     let runs = it.machine(&id).await;
-    assert_eq!(
-        (&runs["state"], &runs["brand"]),
-        (&json!("running"), &json!("bhyve"))
-    );
+    shows!(runs, {"state": "running", "brand": "bhyve"});
     assert_eq!(
         runs["primaryIp"], "203.0.113.10",
         "the first public network is primary"
@@ -158,10 +152,7 @@ async fn a_machine_goes_through_its_states() {
     assert_eq!(reply.status, 202);
     seconds(2).await;
     let now = it.machine(MACHINE).await;
-    assert_eq!(
-        (&now["name"], &now["package"]),
-        (&json!("New.Name"), &json!("g4-highcpu-4G"))
-    );
+    shows!(now, {"name": "New.Name", "package": "g4-highcpu-4G"});
     assert_eq!(now["memory"], 4096);
 }
 
@@ -320,74 +311,24 @@ accounts: [{login: acme, id: aaaaaaaa-0000-4000-8000-00000000000a, cns: true, ke
 packages: [{name: small}, {name: plain, no_fabric: true}, {name: huge, memory: 8192}]
 machines: [{name: taken, package: small, networks: [My-Fabric]}]",
     );
-    let rows = [
-        (
-            json!({ "name": "taken" }),
-            409,
-            "ValidationFailed",
-            "Duplicate",
-        ),
-        (
-            json!({ "name": "a b" }),
-            409,
-            "ValidationFailed",
-            "Invalid machine name",
-        ),
-        (
-            json!({ "name": "a".repeat(64) }),
-            409,
-            "ValidationFailed",
-            "alias",
-        ),
-        (json!({ "image": UNKNOWN }), 409, "InvalidArgument", "image"),
-        (
-            json!({ "package": "nothing" }),
-            409,
-            "InvalidArgument",
-            "package",
-        ),
-        (
-            json!({ "networks": [UNKNOWN] }),
-            409,
-            "InvalidArgument",
-            "Invalid Networks",
-        ),
-        (
-            json!({ "networks": [EXTERNAL, { "ipv4_uuid": FABRIC }] }),
-            409,
-            "InvalidArgument",
-            "Invalid Networks",
-        ),
-        (
-            json!({ "networks": [{ "ipv4_uuid": EXTERNAL, "ipv4_ips": ["203.0.113.20"] }] }),
-            409,
-            "InvalidArgument",
-            "ipv4_ips",
-        ),
-        (
-            json!({ "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.5"] }] }),
-            422,
-            "InvalidParameters",
-            "already in use",
-        ),
-        (
-            json!({ "package": "plain", "networks": [FABRIC] }),
-            409,
-            "InvalidFabricPackage",
-            "",
-        ),
-        (
-            json!({ "tag.triton.x": "y" }),
-            409,
-            "ValidationFailed",
-            "Unrecognized",
-        ),
-        (
-            json!({ "package": "huge" }),
-            403,
-            "NotAuthorized",
-            "Quota exceeded; to have your limits raised please contact Support",
-        ),
+    let rows = rows![
+        { "name": "taken" } => 409, "ValidationFailed", "Duplicate";
+        { "name": "a b" } => 409, "ValidationFailed", "Invalid machine name";
+        { "name": "a".repeat(64) } => 409, "ValidationFailed", "alias";
+        { "image": UNKNOWN } => 409, "InvalidArgument", "image";
+        { "package": "nothing" } => 409, "InvalidArgument", "package";
+        { "networks": [UNKNOWN] } => 409, "InvalidArgument", "Invalid Networks";
+        { "networks": [EXTERNAL, { "ipv4_uuid": FABRIC }] } =>
+            409, "InvalidArgument", "Invalid Networks";
+        { "networks": [{ "ipv4_uuid": EXTERNAL, "ipv4_ips": ["203.0.113.20"] }] } =>
+            409, "InvalidArgument", "ipv4_ips";
+        { "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.5"] }] } =>
+            422, "InvalidParameters", "already in use";
+        { "package": "plain", "networks": [FABRIC] } => 409, "InvalidFabricPackage", "";
+        { "tag.triton.x": "y" } => 409, "ValidationFailed", "Unrecognized";
+        { "package": "huge" } =>
+            403, "NotAuthorized",
+            "Quota exceeded; to have your limits raised please contact Support";
     ];
     for (more, status, code, fragment) in rows {
         let mut body = json!({ "package": "small" });
@@ -409,10 +350,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
     let good = json!({ "package": "small", "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.50"] }] });
     let made = create(&it, good).await.json();
     seconds(3).await;
-    assert_eq!(
-        it.machine(made["id"].as_str().unwrap()).await["ips"],
-        json!(["10.20.0.50"])
-    );
+    shows!(it.machine(made["id"].as_str().unwrap()).await, {"ips": ["10.20.0.50"]});
     refused(
         &create(&it, json!({ "package": "small" })).await,
         403,
@@ -482,10 +420,7 @@ async fn a_dead_compute_node_answers_and_does_nothing() {
     assert_eq!(it.status("DELETE", &format!("{tags}/a")).await, 204);
     seconds(121).await;
     let audit = it.get(&format!("/acme/machines/{MACHINE}/audit")).await;
-    assert_eq!(
-        (&audit[0]["action"], &audit[0]["success"]),
-        (&json!("remove_tags"), &json!("no"))
-    );
+    shows!(audit[0], {"action": "remove_tags", "success": "no"});
     it.cloud.revive_compute_node(&node);
     assert_eq!(
         it.get(&tags).await,

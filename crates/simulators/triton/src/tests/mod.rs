@@ -11,6 +11,7 @@ use std::time::Duration;
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Reply, documented, send_by_pipe, text_of, whole};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::signature::tests::{ED25519, sign};

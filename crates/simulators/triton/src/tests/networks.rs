@@ -8,23 +8,14 @@ const ACCOUNT: &str = DEFAULT_ACCOUNT_ID;
 async fn networks_show_what_their_kind_has() {
     let it = Harness::with("");
     let all = it.get("/acme/networks").await;
-    assert_eq!(
-        (&all[0]["name"], &all[0]["public"]),
-        (&json!("external"), &json!(true))
-    );
+    shows!(all[0], {"name": "external", "public": true});
     assert!(
         all[0].get("subnet").is_none(),
         "only fabric networks show more"
     );
     let zone = format!("{ACCOUNT}.eg-1.cns.example.com");
-    assert_eq!(
-        all[0]["suffixes"],
-        json!([format!("svc.{zone}"), format!("inst.{zone}")])
-    );
-    assert_eq!(
-        (&all[1]["vlan_id"], &all[1]["subnet"]),
-        (&json!(2), &json!("10.20.0.0/24"))
-    );
+    shows!(all, {"/0/suffixes": [format!("svc.{zone}"), format!("inst.{zone}")]});
+    shows!(all[1], {"vlan_id": 2, "subnet": "10.20.0.0/24"});
     assert_eq!(
         it.get("/acme/networks?fabric=true")
             .await
@@ -87,23 +78,11 @@ async fn routes_of_a_fabric_are_replaced_whole_and_checked() {
     let wanted = json!({ "10.244.1.0/24": "10.20.0.6", "10.98.0.0/16": "linklocal", "192.0.2.1": "10.20.0.9" });
     assert_eq!(reply.json()["routes"], wanted);
     assert_eq!(it.get(&path).await["routes"], wanted);
-    for (body, problem) in [
-        (
-            json!({ "routes": { "10.0.0.0/33": "10.20.0.1" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "routes": { "10.0.0.0/8": "nowhere" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "routes": { "10.0.0.0/8": "fd00::1" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "subnet": "10.0.0.0/8" }),
-            "property \\\"subnet\\\": unsupported property",
-        ),
+    for (body, problem) in rows![
+        { "routes": { "10.0.0.0/33": "10.20.0.1" } } => "property \\\"routes\\\": invalid route";
+        { "routes": { "10.0.0.0/8": "nowhere" } } => "property \\\"routes\\\": invalid route";
+        { "routes": { "10.0.0.0/8": "fd00::1" } } => "property \\\"routes\\\": invalid route";
+        { "subnet": "10.0.0.0/8" } => "property \\\"subnet\\\": unsupported property";
     ] {
         refused(
             &it.call("PUT", &path, body).await,
@@ -254,12 +233,7 @@ fwrules: [{rule: FROM any TO all vms ALLOW icmp TYPE 8, global: true, enabled: t
             .would_reach(from.parse().unwrap(), machine, "tcp", port)
     };
     assert!(!reach("198.51.100.1", "web", 80) && reach("198.51.100.1", "open", 80));
-    assert_eq!(
-        it.call("POST", &path, json!({ "enabled": true }))
-            .await
-            .json()["rule"],
-        text
-    );
+    shows!(it.call("POST", &path, json!({ "enabled": true })).await .json(), {"rule": text});
     assert!(reach("198.51.100.1", "web", 80) && reach("203.0.113.99", "web", 443));
     assert!(!reach("198.51.100.2", "web", 80) && !reach("198.51.100.1", "web", 22));
     let web = it.cloud.machine("web").unwrap().id;

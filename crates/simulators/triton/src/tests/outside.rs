@@ -61,10 +61,7 @@ async fn the_feed_tells_what_was_asked_for() {
     it.cloud.set_tag("k8s-2", "a", Some(json!("b"))).unwrap();
     let told = frame(&mut socket).await;
     assert_eq!(told["changedResourceId"], MACHINE);
-    assert_eq!(
-        told["changeKind"],
-        json!({ "resource": "vm", "subResources": ["tags"] })
-    );
+    shows!(told, {"changeKind": { "resource": "vm", "subResources": ["tags"] }});
     assert_eq!(told["resourceState"], "running");
     assert_eq!(told["resourceObject"]["tags"], json!({ "a": "b" }));
     assert_eq!(told["resourceObject"]["package"], "");

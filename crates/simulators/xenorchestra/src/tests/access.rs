@@ -310,10 +310,7 @@ async fn rights_decide_what_is_seen() {
     let reply = harness
         .call_with("reader-token", "POST", &start, json!({}))
         .await;
-    assert_eq!(
-        reply.json()["data"]["missingPrivileges"][0]["action"],
-        "shutdown:hard"
-    );
+    shows!(reply.json(), {"/data/missingPrivileges/0/action": "shutdown:hard"});
     let only = Privilege {
         objects: Some([VM2.to_owned()].into()),
         ..Privilege::read("vm")

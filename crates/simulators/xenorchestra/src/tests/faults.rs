@@ -13,33 +13,14 @@ async fn add(harness: &Harness, rule: Value) {
 async fn answers_can_be_wrong_in_many_ways() {
     let harness = Harness::new();
     let vm = format!("/vms/{VM1}");
-    for (rule, status, fragment) in [
-        (
-            json!({ "operation": "GetVm", "action": "status", "code": 401 }),
-            401,
-            "\"error\"",
-        ),
-        (
-            json!({ "path": "*/vms/*", "action": "status", "code": 503 }),
-            503,
-            "Service Unavailable",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "html", "code": 404 }),
-            404,
-            "<",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "truncated" }),
-            200,
-            "{",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "status", "code": 200,
-                "headers": { "content-type": "text/html" }, "body": {} }),
-            200,
-            "{}",
-        ),
+    for (rule, status, fragment) in rows![
+        { "operation": "GetVm", "action": "status", "code": 401 } => 401, "\"error\"";
+        { "path": "*/vms/*", "action": "status", "code": 503 } => 503, "Service Unavailable";
+        { "operation": "GetVm", "action": "html", "code": 404 } => 404, "<";
+        { "operation": "GetVm", "action": "truncated" } => 200, "{";
+        { "operation": "GetVm", "action": "status", "code": 200,
+            "headers": { "content-type": "text/html" }, "body": {} } =>
+            200, "{}";
     ] {
         let mut rule = rule;
         rule["times"] = json!(1);

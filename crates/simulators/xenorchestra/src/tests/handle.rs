@@ -23,10 +23,7 @@ async fn a_disconnected_pool_is_gone_with_everything() {
         }
         assert_eq!(harness.get("/vms").await, json!([]));
         let server = harness.get("/servers?fields=*").await[0].clone();
-        assert_eq!(
-            (&server["status"], &server["enabled"]),
-            (&json!(state.as_str()), &json!(enabled))
-        );
+        shows!(server, {"status": state.as_str(), "enabled": enabled});
         assert_eq!(server.get("poolId"), None);
         // The machines themselves know nothing of it.
         assert_eq!(
@@ -35,10 +32,7 @@ async fn a_disconnected_pool_is_gone_with_everything() {
         );
         harness.orchestra.connect_pool("lab pool").unwrap();
         let server = harness.get("/servers?fields=status,poolId").await[0].clone();
-        assert_eq!(
-            (&server["status"], &server["poolId"]),
-            (&json!("connected"), &json!(PA))
-        );
+        shows!(server, {"status": "connected", "poolId": PA});
         assert_eq!(harness.get("/pools").await.as_array().unwrap().len(), 1);
         pass(2).await;
         assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 200);
@@ -58,10 +52,7 @@ async fn a_restart_shows_nothing_until_pools_are_loaded() {
         .as_array()
         .unwrap()
     {
-        assert_eq!(
-            (&server["status"], &server["enabled"]),
-            (&json!("connected"), &json!(true))
-        );
+        shows!(server, {"status": "connected", "enabled": true});
     }
     pass(2).await;
     assert_eq!(harness.get("/vms").await.as_array().unwrap().len(), 2);
@@ -150,14 +141,8 @@ async fn a_vm_changes_as_told() {
     orchestra.hide_container("nœud-1", true).unwrap();
     let path = format!("/vms/{VM1}");
     let vm = harness.get(&path).await;
-    assert_eq!(
-        (&vm["CPUs"]["max"], &vm["memory"]["size"]),
-        (&json!(8), &json!(16_u64 << 30))
-    );
-    assert_eq!(
-        (&vm["name_label"], &vm["tags"]),
-        (&json!("nœud-1"), &json!(["a", "b"]))
-    );
+    shows!(vm, {"/CPUs/max": 8, "/memory/size": 16_u64 << 30});
+    shows!(vm, {"name_label": "nœud-1", "tags": ["a", "b"]});
     assert_eq!(vm["mainIpAddress"], "10.20.0.11 10.20.0.100");
     assert_eq!(vm.get("$container"), None);
     let members = json!({ "memory": 7, "CPUs": null });
@@ -188,52 +173,40 @@ async fn the_control_handle_speaks_http_too() {
             .raw("POST", &format!("/_sim/{verb}"), &body.to_string(), &[])
             .await
     };
-    for (verb, body) in [
-        ("migrate", json!({ "machine": "worker 1", "host": "xcp-2" })),
-        (
-            "migrate",
-            json!({ "machine": "worker 1", "host": "dr-host", "slowly": true }),
-        ),
-        ("rename", json!({ "machine": "worker 1", "name": "w1" })),
-        ("rename-host", json!({ "host": "xcp 1", "name": "h1" })),
-        ("rename-pool", json!({ "pool": "lab pool", "name": "p1" })),
-        (
-            "resize",
-            json!({ "machine": "w1", "cpus": 1, "memory": "1GiB" }),
-        ),
-        (
-            "guest",
-            json!({ "machine": "w1", "guest": { "0/ip": "10.0.0.1" } }),
-        ),
-        ("tags", json!({ "machine": "w1", "tags": ["x"] })),
-        ("local-disk", json!({ "machine": "w1", "host": null })),
-        ("hide-container", json!({ "machine": "w1", "on": false })),
-        ("pause", json!({ "machine": "w1" })),
-        ("unpause", json!({ "machine": "w1" })),
-        ("suspend", json!({ "machine": "w1" })),
-        ("start", json!({ "machine": "w1" })),
-        ("halt", json!({ "machine": "w1" })),
-        ("state", json!({ "machine": "w1", "state": "Running" })),
-        ("connection", json!({ "pool": "p1", "state": "connecting" })),
-        ("vm-records", json!({ "pool": "p1", "missing": true })),
-        ("host-power", json!({ "host": "h1", "on": false })),
-        ("restart", json!({})),
-        ("deform", json!({ "id": VM1, "members": {} })),
-        (
-            "user",
-            json!({ "name": "u", "password": "p", "privileges": [{ "resource": "vm" }] }),
-        ),
-        ("token", json!({ "value": "t", "user": "u" })),
-        ("revoke-token", json!({ "value": "t" })),
-        ("remove-user", json!({ "name": "u" })),
-        ("timings", json!({ "guest": "1s" })),
-        ("quirks", json!({ "release": "old" })),
-        ("template", json!({ "machine": "w1" })),
-        ("destroy", json!({ "machine": "w1" })),
-        ("remove-pool", json!({ "pool": "p1" })),
-        ("add-pool", json!({ "name": "new" })),
-        ("add-host", json!({ "name": "n1", "pool": "new" })),
-        ("add", json!({ "name": "many", "count": 3, "pool": "new" })),
+    for (verb, body) in rows![
+        "migrate": { "machine": "worker 1", "host": "xcp-2" };
+        "migrate": { "machine": "worker 1", "host": "dr-host", "slowly": true };
+        "rename": { "machine": "worker 1", "name": "w1" };
+        "rename-host": { "host": "xcp 1", "name": "h1" };
+        "rename-pool": { "pool": "lab pool", "name": "p1" };
+        "resize": { "machine": "w1", "cpus": 1, "memory": "1GiB" };
+        "guest": { "machine": "w1", "guest": { "0/ip": "10.0.0.1" } };
+        "tags": { "machine": "w1", "tags": ["x"] };
+        "local-disk": { "machine": "w1", "host": null };
+        "hide-container": { "machine": "w1", "on": false };
+        "pause": { "machine": "w1" };
+        "unpause": { "machine": "w1" };
+        "suspend": { "machine": "w1" };
+        "start": { "machine": "w1" };
+        "halt": { "machine": "w1" };
+        "state": { "machine": "w1", "state": "Running" };
+        "connection": { "pool": "p1", "state": "connecting" };
+        "vm-records": { "pool": "p1", "missing": true };
+        "host-power": { "host": "h1", "on": false };
+        "restart": {};
+        "deform": { "id": VM1, "members": {} };
+        "user": { "name": "u", "password": "p", "privileges": [{ "resource": "vm" }] };
+        "token": { "value": "t", "user": "u" };
+        "revoke-token": { "value": "t" };
+        "remove-user": { "name": "u" };
+        "timings": { "guest": "1s" };
+        "quirks": { "release": "old" };
+        "template": { "machine": "w1" };
+        "destroy": { "machine": "w1" };
+        "remove-pool": { "pool": "p1" };
+        "add-pool": { "name": "new" };
+        "add-host": { "name": "n1", "pool": "new" };
+        "add": { "name": "many", "count": 3, "pool": "new" };
     ] {
         let reply = call(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());

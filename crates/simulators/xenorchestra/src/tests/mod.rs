@@ -14,6 +14,7 @@ use std::time::Duration;
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Reply, send_by_pipe, text_of, whole};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::*;

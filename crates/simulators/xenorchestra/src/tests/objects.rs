@@ -35,10 +35,7 @@ async fn a_host_and_a_pool_are_shown() {
     assert_eq!(host["residentVms"][0], VM1);
     assert!(host["CPUs"]["cpu_count"].is_string() && host["cpus"]["cores"].is_u64());
     let pool = harness.get(&format!("/pools/{PA}")).await;
-    assert_eq!(
-        (&pool["name_label"], &pool["master"]),
-        (&json!("lab pool"), &json!(H1))
-    );
+    shows!(pool, {"name_label": "lab pool", "master": H1});
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,10 +170,7 @@ async fn what_is_not_there_is_refused_by_its_kind() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_a_name_has_that_of_its_master() {
     let harness = Harness::with("pools: [{name: ''}]\nhosts: [{name: first}, {name: second}]");
-    assert_eq!(
-        harness.get("/pools?fields=name_label").await[0]["name_label"],
-        "first"
-    );
+    shows!(harness.get("/pools?fields=name_label").await, {"/0/name_label": "first"});
 }
 
 #[tokio::test(start_paused = true)]

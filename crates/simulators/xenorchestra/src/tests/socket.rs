@@ -44,23 +44,14 @@ async fn somebody_signs_in_and_makes_a_token() {
         .orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
     let mut socket = Socket::open(&harness).await;
-    assert_eq!(
-        socket.call("session.getUser", json!({})).await["result"],
-        Value::Null
-    );
+    shows!(socket.call("session.getUser", json!({})).await, {"result": null});
     let reply = socket.call("token.create", json!({})).await;
-    assert_eq!(
-        (&reply["error"]["code"], &reply["error"]["message"]),
-        (&json!(2), &json!("not enough permissions"))
-    );
+    shows!(reply, {"/error/code": 2, "/error/message": "not enough permissions"});
     let user = "svc-k8s@corp.lan";
     let wrong = socket
         .call("session.signIn", json!({ "email": user, "password": "x" }))
         .await;
-    assert_eq!(
-        wrong["error"],
-        json!({ "code": 3, "message": "invalid credentials" })
-    );
+    shows!(wrong, {"error": { "code": 3, "message": "invalid credentials" }});
     let early = socket
         .call(
             "session.signIn",
@@ -75,10 +66,7 @@ async fn somebody_signs_in_and_makes_a_token() {
             json!({ "email": user, "password": "s3cret:x" }),
         )
         .await;
-    assert_eq!(
-        (&reply["result"]["email"], &reply["result"]["permission"]),
-        (&json!(user), &json!("admin"))
-    );
+    shows!(reply, {"/result/email": user, "/result/permission": "admin"});
     let made = socket
         .call(
             "token.create",
@@ -140,10 +128,7 @@ async fn objects_are_listed_and_changes_told() {
     assert!(named["result"].get(VM2).is_some());
     harness.orchestra.halt("worker 1").unwrap();
     let host = socket.next().await.unwrap();
-    assert_eq!(
-        (&host["method"], &host["params"]["type"]),
-        (&json!("all"), &json!("enter"))
-    );
+    shows!(host, {"method": "all", "/params/type": "enter"});
     let vm = socket.next().await.unwrap();
     assert_eq!(vm["params"]["items"][VM1]["power_state"], "Halted");
     harness.orchestra.destroy("worker 1").unwrap();

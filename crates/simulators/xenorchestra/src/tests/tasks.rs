@@ -27,15 +27,9 @@ async fn an_action_is_a_task_that_ends() {
         format!("/rest/v0/tasks/{id}")
     );
     let task = harness.get(&format!("/tasks/{id}")).await;
-    assert_eq!(
-        (&task["status"], &task["id"]),
-        (&json!("pending"), &json!(id))
-    );
+    shows!(task, {"status": "pending", "id": id});
     assert_eq!(task["properties"]["name"], "REST API: clean shutdown VM");
-    assert_eq!(
-        vm(&harness).await["current_operations"],
-        json!({ id.as_str(): "clean_shutdown" })
-    );
+    shows!(vm(&harness).await, {"current_operations": { id.as_str(): "clean_shutdown" }});
     let ended = harness.get(&format!("/tasks/{id}?wait=true")).await;
     assert_eq!(ended["status"], "success");
     assert_eq!(
@@ -45,10 +39,7 @@ async fn an_action_is_a_task_that_ends() {
     let halted = vm(&harness).await;
     assert_eq!(halted["power_state"], "Halted");
     assert_eq!(halted["current_operations"], json!({}));
-    assert_eq!(
-        harness.get("/tasks?fields=status").await[0]["status"],
-        "success"
-    );
+    shows!(harness.get("/tasks?fields=status").await, {"/0/status": "success"});
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,10 +126,7 @@ async fn what_the_pool_refuses_is_a_failed_task() {
     );
     let reply = act(&harness, "start?sync=true").await;
     assert_eq!(reply.status, 500);
-    assert_eq!(
-        reply.json()["info"],
-        "This is a XenServer/XCP-ng error, not an XO error"
-    );
+    shows!(reply.json(), {"info": "This is a XenServer/XCP-ng error, not an XO error"});
     act(&harness, "pause").await;
     let busy = act(&harness, "suspend?sync=true").await;
     assert!(
@@ -184,10 +172,7 @@ async fn a_vm_migrates_in_its_pool() {
     );
     pass(1).await;
     let moved = vm(&harness).await;
-    assert_eq!(
-        (&moved["$container"], &moved["current_operations"]),
-        (&json!(H2), &json!({}))
-    );
+    shows!(moved, {"$container": H2, "current_operations": {}});
     assert_eq!(moved["mainIpAddress"], "10.20.0.11");
     let reply = harness.call("POST", &path, json!({})).await;
     assert_eq!(reply.status, 422);
@@ -225,10 +210,7 @@ async fn a_vm_migrates_to_another_pool_and_may_be_in_none_for_a_while() {
     assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 404);
     pass(3).await;
     let moved = vm(&harness).await;
-    assert_eq!(
-        (&moved["$container"], &moved["$pool"], &moved["$poolId"]),
-        (&json!(H3), &json!(PB), &json!(PB))
-    );
+    shows!(moved, {"$container": H3, "$pool": PB, "$poolId": PB});
     assert_eq!(moved["current_operations"], json!({}));
 }
 
