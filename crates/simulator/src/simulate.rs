@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::World;
 use crate::fixture;
+use crate::handle::HandleResult;
 use crate::serve::Server;
 
 /// A server that `bowline simulate` can run.
@@ -136,6 +137,18 @@ impl Options {
     pub fn fixture<T: DeserializeOwned + Default>(&self) -> Result<Option<T>> {
         let read = self.fixture_path().map(|path| fixture::read(&path));
         Ok(read.transpose()?)
+    }
+
+    /// What the fixture, or an empty one, comes to in a world of its own.
+    pub fn load<F: DeserializeOwned + Default, C>(
+        &self,
+        from_fixture: impl FnOnce(&World, F) -> HandleResult<C>,
+    ) -> Result<(World, C)> {
+        let fixture = self.fixture()?.unwrap_or_default();
+        let world = self.world()?;
+        let loaded = from_fixture(&world, fixture);
+        let loaded = loaded.context("the content of the fixture cannot be set up")?;
+        Ok((world, loaded))
     }
 
     /// The seed, if one was given.

@@ -15,7 +15,7 @@ use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a load balancer.
-const KNOWN: [&str; 3] = ["name", "description", "labels"];
+const KNOWN: &str = "name description labels";
 /// Characters of a description.
 pub(super) const DESCRIPTION: std::ops::RangeInclusive<usize> = 0..=255;
 
@@ -96,8 +96,8 @@ impl Exoscale {
     }
 
     pub(super) fn create_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        let fields = Fields::parse(asked.body, &KNOWN)?;
-        fields.need(&["name"]);
+        let fields = Fields::parse(asked.body, KNOWN)?;
+        fields.need("name");
         if cloud.quirks.labels_refused && fields.has("labels") {
             fields.wrong("labels are not allowed");
         }
@@ -140,7 +140,7 @@ impl Exoscale {
     pub(super) fn update_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         changeable(find(zone, asked.id(), self.now())?)?;
-        let fields = Fields::parse(asked.body, &KNOWN)?;
+        let fields = Fields::parse(asked.body, KNOWN)?;
         let name = fields.text("name", 1..=255);
         let description = fields.text("description", DESCRIPTION);
         let labels = fields.labels("labels");

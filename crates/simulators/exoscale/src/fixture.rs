@@ -100,8 +100,6 @@ bowline_simulator::setters! {
     kind(kind: &str) |spec| spec.kind = Some(kind.to_owned());
     state(state: super::State) |spec| spec.state = Some(state.as_str().to_owned());
     public_ip(address: Ipv4Addr) |spec| spec.public_ip = Some(address);
-    /// Without an IPv4 address.
-    without_public_ip() |spec| spec.public_ip_assignment = Some("none".to_owned());
     ipv6(address: Ipv6Addr) |spec| spec.ipv6_address = Some(address);
     /// In that private network, by name or id.
     private_network(network: &str) |spec| spec.private_networks.push(network.to_owned());

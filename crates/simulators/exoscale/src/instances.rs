@@ -14,33 +14,12 @@ use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new instance.
-const NEW: [&str; 17] = [
-    "name",
-    "instance-type",
-    "template",
-    "disk-size",
-    "labels",
-    "auto-start",
-    "public-ip-assignment",
-    "ipv6-enabled",
-    "ssh-key",
-    "ssh-keys",
-    "security-groups",
-    "anti-affinity-groups",
-    "user-data",
-    "deploy-target",
-    "secureboot-enabled",
-    "tpm-enabled",
-    "application-consistent-snapshot-enabled",
-];
+const NEW: &str = "name instance-type template disk-size labels auto-start public-ip-assignment \
+    ipv6-enabled ssh-key ssh-keys security-groups anti-affinity-groups user-data deploy-target \
+    secureboot-enabled tpm-enabled application-consistent-snapshot-enabled";
 /// What a body may say about one that exists.
-const CHANGED: [&str; 5] = [
-    "name",
-    "labels",
-    "public-ip-assignment",
-    "user-data",
-    "application-consistent-snapshot-enabled",
-];
+const CHANGED: &str = "name labels public-ip-assignment user-data \
+    application-consistent-snapshot-enabled";
 /// How instances get public addresses.
 pub(super) const ASSIGNMENTS: [&str; 3] = ["inet4", "dual", "none"];
 /// GiB of a disk.
@@ -198,8 +177,8 @@ impl Exoscale {
     }
 
     pub(super) fn create_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        let fields = Fields::parse(asked.body, &NEW)?;
-        fields.need(&["disk-size", "instance-type", "template"]);
+        let fields = Fields::parse(asked.body, NEW)?;
+        fields.need("disk-size instance-type template");
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         let dual = fields.flag("ipv6-enabled") == Some(true);
         let mut new = NewInstance {
@@ -232,7 +211,7 @@ impl Exoscale {
 
     pub(super) fn update_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = found(cloud, asked)?.id.clone();
-        let fields = Fields::parse(asked.body, &CHANGED)?;
+        let fields = Fields::parse(asked.body, CHANGED)?;
         let (name, labels) = (fields.text("name", 1..=255), fields.labels("labels"));
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         fields.finish()?;

@@ -13,6 +13,7 @@ use super::fixture::{ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec};
 use super::instances::{ASSIGNMENTS, NewInstance};
 use super::model::{Cloud, Cluster, Network, Nodepool, Pool, Sort, State, Zone};
 use super::pools::MOST_MEMBERS;
+use super::services::NEW;
 use super::{Exoscale, HandleError, HandleResult};
 
 impl Exoscale {
@@ -285,10 +286,7 @@ impl Exoscale {
             "protocol": spec.protocol, "strategy": spec.strategy, "port": spec.port,
             "target-port": spec.target_port, "healthcheck": check,
         });
-        let known: Vec<&str> = body
-            .as_object()
-            .map_or_else(Vec::new, |body| body.keys().map(String::as_str).collect());
-        let fields = Fields::parse(&Bytes::from(body.to_string()), &known);
+        let fields = Fields::parse(&Bytes::from(body.to_string()), NEW);
         let service = fields.and_then(|fields| self.new_service(cloud, place, &fields));
         let mut service = service.map_err(|refusal| refusal.text())?;
         if let Some(id) = &spec.id {

@@ -14,28 +14,10 @@ use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a pool.
-const KNOWN: [&str; 20] = [
-    "name",
-    "description",
-    "size",
-    "instance-prefix",
-    "instance-type",
-    "template",
-    "disk-size",
-    "labels",
-    "public-ip-assignment",
-    "ipv6-enabled",
-    "private-networks",
-    "security-groups",
-    "anti-affinity-groups",
-    "elastic-ips",
-    "ssh-key",
-    "ssh-keys",
-    "user-data",
-    "deploy-target",
-    "min-available",
-    "application-consistent-snapshot-enabled",
-];
+const KNOWN: &str = "name description size instance-prefix instance-type template disk-size \
+    labels public-ip-assignment ipv6-enabled private-networks security-groups \
+    anti-affinity-groups elastic-ips ssh-key ssh-keys user-data deploy-target min-available \
+    application-consistent-snapshot-enabled";
 /// Members of a pool: more than anybody simulates.
 pub(super) const MOST_MEMBERS: u64 = 100_000;
 /// What the last part of a member's name consists of.
@@ -99,8 +81,8 @@ impl Exoscale {
     }
 
     pub(super) fn create_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        let fields = Fields::parse(asked.body, &KNOWN)?;
-        fields.need(&["name", "size", "instance-type", "template", "disk-size"]);
+        let fields = Fields::parse(asked.body, KNOWN)?;
+        fields.need("name size instance-type template disk-size");
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         let dual = fields.flag("ipv6-enabled") == Some(true);
         let size = fields.number("size", 1..=MOST_MEMBERS).unwrap_or_default();
@@ -149,7 +131,7 @@ impl Exoscale {
 
     pub(super) fn update_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = free(cloud, asked, "updateInstancePool")?.id.clone();
-        let fields = Fields::parse(asked.body, &KNOWN)?;
+        let fields = Fields::parse(asked.body, KNOWN)?;
         let (name, labels) = (fields.text("name", 1..=255), fields.labels("labels"));
         let description = fields.text("description", DESCRIPTION);
         let prefix = fields.text("instance-prefix", 1..=30);
@@ -190,8 +172,8 @@ impl Exoscale {
         pool: &str,
         about: About<'_>,
     ) -> OrRefusal<Value> {
-        let fields = Fields::parse(asked.body, &["size"])?;
-        fields.need(&["size"]);
+        let fields = Fields::parse(asked.body, "size")?;
+        fields.need("size");
         let size = fields.number("size", 0..=MOST_MEMBERS).unwrap_or_default();
         fields.finish()?;
         let zone = cloud.zone(asked.zone)?;
@@ -266,8 +248,8 @@ impl Exoscale {
         pool: &str,
         about: About<'_>,
     ) -> OrRefusal<Value> {
-        let fields = Fields::parse(asked.body, &["instances"])?;
-        fields.need(&["instances"]);
+        let fields = Fields::parse(asked.body, "instances")?;
+        fields.need("instances");
         let mut leaving = fields.texts("instances").unwrap_or_default();
         fields.finish()?;
         leaving.sort();

@@ -10,37 +10,11 @@ use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new service; `instance-pool` cannot be changed later.
-const NEW: [&str; 8] = [
-    "name",
-    "description",
-    "instance-pool",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const CHANGED: [&str; 7] = [
-    "name",
-    "description",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const REQUIRED: [&str; 7] = [
-    "name",
-    "instance-pool",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const CHECK: [&str; 7] = [
-    "mode", "port", "uri", "interval", "timeout", "retries", "tls-sni",
-];
+pub(super) const NEW: &str =
+    "name description instance-pool protocol strategy port target-port healthcheck";
+const CHANGED: &str = "name description protocol strategy port target-port healthcheck";
+const REQUIRED: &str = "name instance-pool protocol strategy port target-port healthcheck";
+const CHECK: &str = "mode port uri interval timeout retries tls-sni";
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 const STRATEGIES: [&str; 3] = ["round-robin", "source-hash", "maglev-hash"];
 const MODES: [&str; 3] = ["tcp", "http", "https"];
@@ -96,8 +70,8 @@ impl Wish {
 
 /// The health check of a body, with its mistakes noted.
 fn healthcheck(fields: &Fields) -> Option<Healthcheck> {
-    let inner = fields.inner("healthcheck", "healthcheck.", &CHECK)?;
-    inner.need(&["mode", "port"]);
+    let inner = fields.inner("healthcheck", "healthcheck.", CHECK)?;
+    inner.need("mode port");
     let check = Healthcheck {
         mode: inner.word("mode", &MODES).unwrap_or("tcp"),
         port: port(&inner, "port").unwrap_or_default(),
@@ -152,7 +126,7 @@ impl Exoscale {
         (zone, balancer): (&str, &str),
         fields: &Fields,
     ) -> OrRefusal<Service> {
-        fields.need(&REQUIRED);
+        fields.need(REQUIRED);
         let wish = Wish::read(fields);
         let pool = fields.reference("instance-pool").unwrap_or_default();
         fields.finish()?;
@@ -195,7 +169,7 @@ impl Exoscale {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
-        let fields = Fields::parse(asked.body, &NEW)?;
+        let fields = Fields::parse(asked.body, NEW)?;
         let mut service = self.new_service(cloud, (asked.zone, asked.id()), &fields)?;
         service.state = "creating";
         let id = service.id.clone();
@@ -217,7 +191,7 @@ impl Exoscale {
         let zone = cloud.zone(asked.zone)?;
         let (balancer, service) = found(zone, asked, self.now())?;
         changeable(balancer)?;
-        let fields = Fields::parse(asked.body, &CHANGED)?;
+        let fields = Fields::parse(asked.body, CHANGED)?;
         let wish = Wish::read(&fields);
         fields.finish()?;
         let port = wish.port.unwrap_or(service.port);

@@ -194,13 +194,6 @@ impl XenOrchestra {
         })
     }
 
-    /// Gives a host these tags and no others.
-    pub fn set_host_tags(&self, host: &str, tags: &[&str]) -> HandleResult {
-        self.change_host("tag", host, |host| {
-            host.tags = tags.iter().map(ToString::to_string).collect();
-        })
-    }
-
     /// Lets a host fail, or run again. Its VMs are shown as before, and so are their kubelets: those of a
     /// host that failed have to be silenced by halting the VMs.
     pub fn set_host_running(&self, host: &str, runs: bool) -> HandleResult {

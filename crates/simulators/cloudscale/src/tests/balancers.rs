@@ -82,13 +82,13 @@ pub(super) const MONITORS: &str = "/v1/load-balancers/health-monitors";
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_has_every_attribute_of_the_real_one() {
-    let harness = Harness::balanced("");
+    let sim = Harness::balanced("");
     for none in [
         json!({}),
         json!({"vip_addresses": []}),
         json!({"vip_addresses": null}),
     ] {
-        let made = harness
+        let made = sim
             .create(
                 "/v1/load-balancers",
                 with(balancer(json!({"tags": {"a": "b"}})), none),
@@ -107,31 +107,31 @@ async fn a_load_balancer_has_every_attribute_of_the_real_one() {
             "a public one of each, IPv4 first"
         );
         let subnet = &vips[0]["subnet"];
-        let server = harness.server("a", json!({})).await;
+        let server = sim.server("a", json!({})).await;
         assert_eq!(
             subnet, &server["interfaces"][0]["addresses"][0]["subnet"],
             "a subnet stub is the same everywhere"
         );
     }
     assert_eq!(
-        harness.count("/v1/load-balancers").await,
+        sim.count("/v1/load-balancers").await,
         3,
         "names are not unique"
     );
-    assert_eq!(harness.count("/v1/load-balancers?tag:a=b").await, 3);
-    assert_eq!(harness.count("/v1/load-balancers?tag:a=c").await, 0);
-    assert_eq!(harness.count("/v1/load-balancers?name=lb").await, 3);
+    assert_eq!(sim.count("/v1/load-balancers?tag:a=b").await, 3);
+    assert_eq!(sim.count("/v1/load-balancers?tag:a=c").await, 0);
+    assert_eq!(sim.count("/v1/load-balancers?name=lb").await, 3);
     let plain = json!({"name": "x", "flavor": "lb-standard"});
-    let plain = harness.create("/v1/load-balancers", plain).await;
+    let plain = sim.create("/v1/load-balancers", plain).await;
     assert_eq!(plain["zone"]["slug"], "rma1", "the default zone");
 }
 
 #[tokio::test(start_paused = true)]
 async fn private_addresses_are_taken_and_given_back() {
-    let harness = Harness::balanced("");
+    let sim = Harness::balanced("");
     let vips = json!({"vip_addresses": [
         {"subnet": "s1", "address": "10.20.0.200"}, {"subnet": "s2"}]});
-    let made = harness.balancer(vips).await;
+    let made = sim.balancer(vips).await;
     let shown = made["vip_addresses"].as_array().unwrap();
     assert_eq!(shown[0]["address"], "10.20.0.200");
     assert_eq!(shown[0]["subnet"]["cidr"], "10.20.0.0/24");
@@ -149,7 +149,7 @@ async fn private_addresses_are_taken_and_given_back() {
         ["s1"] => "vip_addresses: Expected a dictionary.";
         [{"subnet": "s2"}, {"subnet": "s1", "address": "10.20.0.0"}] => "is not a valid IP";
     ] {
-        let reply = harness
+        let reply = sim
             .post(
                 "/v1/load-balancers",
                 balancer(json!({"vip_addresses": vips})),
@@ -157,18 +157,18 @@ async fn private_addresses_are_taken_and_given_back() {
             .await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_refused(&harness.delete("/v1/subnets/s1").await, 400, "in use");
+    assert_refused(&sim.delete("/v1/subnets/s1").await, 400, "in use");
     assert_refused(
-        &harness.delete("/v1/networks/n1").await,
+        &sim.delete("/v1/networks/n1").await,
         400,
         "There are load balancers attached to this network.",
     );
-    assert_eq!(harness.delete(&path_of(&made)).await.status, 204);
+    assert_eq!(sim.delete(&path_of(&made)).await.status, 204);
     let again = json!({"vip_addresses": [{"subnet": "s1", "address": "10.20.0.200"}]});
-    let again = harness.balancer(again).await;
-    assert_eq!(harness.delete(&path_of(&again)).await.status, 204);
+    let again = sim.balancer(again).await;
+    assert_eq!(sim.delete(&path_of(&again)).await.status, 204);
     assert_eq!(
-        harness.delete("/v1/networks/n1").await.status,
+        sim.delete("/v1/networks/n1").await.status,
         204,
         "right after"
     );
@@ -176,7 +176,7 @@ async fn private_addresses_are_taken_and_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_load_balancer_is_refused_field_by_field() {
-    let harness = Harness::balanced("quirks: {most_load_balancers: 1}");
+    let sim = Harness::balanced("quirks: {most_load_balancers: 1}");
     for (extra, fragment) in rows![
         {"name": null} => "name: This field is required.";
         {"name": ""} => "name: This field may not be blank.";
@@ -185,18 +185,12 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
         {"zone": "zrh1"} => "zone: \"zrh1\" is not a valid choice. Choose one of: rma1, lpg1";
         {"tags": {"a b": ""}} => "tags: \"a b\" is not a valid tag key";
     ] {
-        let reply = harness.post("/v1/load-balancers", balancer(extra)).await;
+        let reply = sim.post("/v1/load-balancers", balancer(extra)).await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_eq!(
-        harness.count("/v1/load-balancers").await,
-        0,
-        "nothing was made"
-    );
-    let made = harness.balancer(json!({})).await;
-    let reply = harness
-        .post("/v1/load-balancers", balancer(json!({})))
-        .await;
+    assert_eq!(sim.count("/v1/load-balancers").await, 0, "nothing was made");
+    let made = sim.balancer(json!({})).await;
+    let reply = sim.post("/v1/load-balancers", balancer(json!({}))).await;
     assert_refused(
         &reply,
         400,
@@ -210,24 +204,24 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
         {"vip_addresses": []} => "vip_addresses: This attribute cannot be changed";
         {"name": "x", "tags": {}} => "Only one attribute";
     ] {
-        assert_refused(&harness.patch(&path, body).await, 400, fragment);
+        assert_refused(&sim.patch(&path, body).await, 400, fragment);
     }
     for body in [
         json!({}),
         json!({"name": "renamed"}),
         json!({"tags": {"k": "v"}}),
     ] {
-        assert_eq!(harness.patch(&path, body).await.status, 204);
+        assert_eq!(sim.patch(&path, body).await.status, 204);
         assert_eq!(
-            harness.status(&made).await,
+            sim.status(&made).await,
             "running",
             "nothing has to be applied"
         );
     }
-    let shown = harness.get(&path).await;
+    let shown = sim.get(&path).await;
     shows!(shown, {"name": "renamed", "tags": {"k": "v"}});
     assert_eq!(
-        harness.cloud.balancers()[0].changes,
+        sim.cloud.balancers()[0].changes,
         2,
         "an empty PATCH changes nothing"
     );
@@ -235,56 +229,47 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_is_changing_and_takes_no_children() {
-    let harness = Harness::balanced("");
-    let made = harness
-        .create("/v1/load-balancers", balancer(json!({})))
-        .await;
+    let sim = Harness::balanced("");
+    let made = sim.create("/v1/load-balancers", balancer(json!({}))).await;
     let body = json!({"name": "p", "load_balancer": made["uuid"], "algorithm": "round_robin",
         "protocol": "tcp"});
-    let early = harness.post("/v1/load-balancers/pools", body.clone()).await;
+    let early = sim.post("/v1/load-balancers/pools", body.clone()).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
-    let early = harness.delete(&path_of(&made)).await;
+    let early = sim.delete(&path_of(&made)).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
     tokio::time::sleep(4999 * SECOND / 1000).await;
-    assert_eq!(harness.status(&made).await, "changing");
+    assert_eq!(sim.status(&made).await, "changing");
     tokio::time::sleep(SECOND / 1000).await;
-    assert_eq!(harness.status(&made).await, "running");
+    assert_eq!(sim.status(&made).await, "running");
+    assert_eq!(sim.post("/v1/load-balancers/pools", body).await.status, 201);
     assert_eq!(
-        harness.post("/v1/load-balancers/pools", body).await.status,
-        201
-    );
-    assert_eq!(
-        harness.delete(&path_of(&made)).await.status,
+        sim.delete(&path_of(&made)).await.status,
         204,
         "although it changes"
     );
-    assert_refused(
-        &harness.client.get(&path_of(&made)).await,
-        404,
-        "Not found.",
-    );
-    assert_refused(&harness.delete(&path_of(&made)).await, 404, "Not found.");
+    assert_refused(&sim.client.get(&path_of(&made)).await, 404, "Not found.");
+    assert_refused(&sim.delete(&path_of(&made)).await, 404, "Not found.");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_meanwhile() {
-    let harness = Harness::balanced("");
-    let lb = harness.balancer(json!({})).await;
-    let pool = harness.pool(&lb).await;
-    assert_eq!(harness.status(&lb).await, "changing");
-    let made = harness
+    let sim = Harness::balanced("");
+    let lb = sim.balancer(json!({})).await;
+    let pool = sim.pool(&lb).await;
+    assert_eq!(sim.status(&lb).await, "changing");
+    let made = sim
         .create(&members_of(&pool), member("10.20.0.11", json!({})))
         .await;
-    let heard = harness.create(LISTENERS, listener(&pool, json!({}))).await;
-    let watched = harness.create(MONITORS, monitor(&pool, json!({}))).await;
+    let heard = sim.create(LISTENERS, listener(&pool, json!({}))).await;
+    let watched = sim.create(MONITORS, monitor(&pool, json!({}))).await;
     for (thing, change) in [
         (&pool, json!({"name": "x"})),
         (&made, json!({"enabled": false})),
@@ -292,19 +277,19 @@ async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_
         (&watched, json!({"delay_s": 9})),
     ] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(harness.status(&lb).await, "running");
+        assert_eq!(sim.status(&lb).await, "running");
         for nothing in [json!({}), json!({"http": {}})] {
-            assert_eq!(harness.patch(&path_of(thing), nothing).await.status, 204);
-            assert_eq!(harness.status(&lb).await, "running", "nothing changed");
+            assert_eq!(sim.patch(&path_of(thing), nothing).await.status, 204);
+            assert_eq!(sim.status(&lb).await, "running", "nothing changed");
         }
-        assert_eq!(harness.patch(&path_of(thing), change).await.status, 204);
-        assert_eq!(harness.status(&lb).await, "changing");
+        assert_eq!(sim.patch(&path_of(thing), change).await.status, 204);
+        assert_eq!(sim.status(&lb).await, "changing");
     }
     for thing in [&made, &watched, &heard, &pool] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(harness.status(&lb).await, "running");
-        assert_eq!(harness.delete(&path_of(thing)).await.status, 204);
-        assert_eq!(harness.status(&lb).await, "changing");
+        assert_eq!(sim.status(&lb).await, "running");
+        assert_eq!(sim.delete(&path_of(thing)).await.status, 204);
+        assert_eq!(sim.status(&lb).await, "changing");
     }
-    assert_eq!(harness.cloud.balancers()[0].changes, 12);
+    assert_eq!(sim.cloud.balancers()[0].changes, 12);
 }

@@ -4,14 +4,14 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn interfaces_can_be_asked_for_in_every_form() {
-    let harness = Harness::new();
-    let network = harness.create("/v1/networks", json!({"name": "k8s"})).await;
+    let sim = Harness::new();
+    let network = sim.create("/v1/networks", json!({"name": "k8s"})).await;
     let bare = json!({"name": "bare", "auto_create_ipv4_subnet": false});
-    let bare = harness.create("/v1/networks", bare).await;
+    let bare = sim.create("/v1/networks", bare).await;
     assert_eq!(bare["subnets"], json!([]));
     let wanted = json!({"network": bare["uuid"], "cidr": "192.168.7.0/24"});
-    let subnet = harness.create("/v1/subnets", wanted).await;
-    let stub = &harness.get(&path_of(&bare)).await["subnets"][0];
+    let subnet = sim.create("/v1/subnets", wanted).await;
+    let stub = &sim.get(&path_of(&bare)).await["subnets"][0];
     let (n, s) = (&network["uuid"], &subnet["uuid"]);
     for (interfaces, expected) in rows![
         [{"network": "public"}] => json!(["public", 2]);
@@ -24,7 +24,7 @@ async fn interfaces_can_be_asked_for_in_every_form() {
         [{"network": n}, {"network": "public"}] => json!(["private", 1, "public", 2]);
         [] => json!([]);
     ] {
-        let made = harness.server("a", json!({"interfaces": interfaces})).await;
+        let made = sim.server("a", json!({"interfaces": interfaces})).await;
         let shown = made["interfaces"].as_array().unwrap().iter();
         let summary: Vec<Value> = shown
             .flat_map(|i| {
@@ -60,7 +60,7 @@ async fn interfaces_can_be_asked_for_in_every_form() {
         [{"addresses": [{"subnet": s, "address": "nonsense"}]}] => "Enter a valid IPv4";
         [{"network": n, "addresses": [{"subnet": s}]}] => "does not belong to the network";
     ] {
-        let reply = harness
+        let reply = sim
             .post(
                 "/v1/servers",
                 server("a", json!({"interfaces": interfaces})),
@@ -69,49 +69,45 @@ async fn interfaces_can_be_asked_for_in_every_form() {
         assert_refused(&reply, 400, fragment);
     }
     let elsewhere = json!({"zone": "lpg1", "interfaces": [{"network": n}]});
-    let reply = harness.post("/v1/servers", server("a", elsewhere)).await;
+    let reply = sim.post("/v1/servers", server("a", elsewhere)).await;
     assert_refused(&reply, 400, "The network is in zone rma1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn interfaces_can_be_replaced_and_survive_a_refused_change() {
-    let harness = Harness::with(
+    let sim = Harness::with(
         "networks: [{name: k8s, uuid: n1, subnets: [{cidr: 10.0.0.0/24, uuid: s1}]}]\nmachines: [{name: a, uuid: u1}]",
     );
-    let before = harness.get("/v1/servers/u1").await;
+    let before = sim.get("/v1/servers/u1").await;
     let bad = json!({"interfaces": [
         {"network": "n1", "addresses": [{"address": "10.0.0.50"}]}, {"network": "nowhere"}]});
     assert_refused(
-        &harness.patch("/v1/servers/u1", bad).await,
+        &sim.patch("/v1/servers/u1", bad).await,
         400,
         "does not exist",
     );
-    assert_eq!(harness.get("/v1/servers/u1").await, before);
+    assert_eq!(sim.get("/v1/servers/u1").await, before);
     // The refused request gave its address back.
     let good = json!({"interfaces": [
         {"network": "n1", "addresses": [{"address": "10.0.0.50"}]}]});
-    assert_eq!(harness.patch("/v1/servers/u1", good).await.status, 204);
-    let after = harness.get("/v1/servers/u1").await;
+    assert_eq!(sim.patch("/v1/servers/u1", good).await.status, 204);
+    let after = sim.get("/v1/servers/u1").await;
     shows!(after, {"/interfaces/0/addresses/0/address": "10.0.0.50"});
     assert_refused(
-        &harness.delete("/v1/networks/n1").await,
+        &sim.delete("/v1/networks/n1").await,
         400,
         "servers attached",
     );
-    assert_refused(&harness.delete("/v1/subnets/s1").await, 400, "in use");
-    harness.cloud.destroy("u1").unwrap();
-    assert_eq!(harness.delete("/v1/networks/n1").await.status, 204);
-    assert_refused(
-        &harness.client.get("/v1/subnets/s1").await,
-        404,
-        "Not found.",
-    );
+    assert_refused(&sim.delete("/v1/subnets/s1").await, 400, "in use");
+    sim.cloud.destroy("u1").unwrap();
+    assert_eq!(sim.delete("/v1/networks/n1").await.status, 204);
+    assert_refused(&sim.client.get("/v1/subnets/s1").await, 404, "Not found.");
 }
 
 #[tokio::test(start_paused = true)]
 async fn networks_and_subnets_are_made_changed_and_checked() {
-    let harness = Harness::new();
-    let network = harness
+    let sim = Harness::new();
+    let network = sim
         .create("/v1/networks", json!({"name": "n", "tags": {"a": "b"}}))
         .await;
     shows!(network, {"mtu": 9000, "/zone/slug": "rma1"});
@@ -122,9 +118,9 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         json!({"mtu": 1500}),
         json!({"tags": {}}),
     ] {
-        assert_eq!(harness.patch(&path, body).await.status, 204);
+        assert_eq!(sim.patch(&path, body).await.status, 204);
     }
-    let shown = harness.get(&path).await;
+    let shown = sim.get(&path).await;
     shows!(shown, {"name": "m", "mtu": 1500, "tags": {}});
     let subnet = |extra: Value| {
         let mut body = json!({"network": network["uuid"], "cidr": "172.16.0.0/24"});
@@ -141,13 +137,9 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         {"gateway_address": "10.0.0.1"} => "is not a valid IP for the specified subnet";
         {"dns_servers": ["0.0.0.0"]} => "dns_servers: 0.0.0.0 is not a valid IP";
     ] {
-        assert_refused(
-            &harness.post("/v1/subnets", subnet(extra)).await,
-            400,
-            fragment,
-        );
+        assert_refused(&sim.post("/v1/subnets", subnet(extra)).await, 400, fragment);
     }
-    let made = harness
+    let made = sim
         .create(
             "/v1/subnets",
             subnet(json!({"gateway_address": "172.16.0.2"})),
@@ -155,7 +147,7 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         .await;
     assert_eq!(made["dns_servers"].as_array().unwrap().len(), 2);
     let overlap = subnet(json!({"cidr": "172.16.0.0/16"}));
-    assert_refused(&harness.post("/v1/subnets", overlap).await, 400, "overlaps");
+    assert_refused(&sim.post("/v1/subnets", overlap).await, 400, "overlaps");
     let path = path_of(&made);
     for (body, key, expected) in rows![
         {"dns_servers": []} => "dns_servers", json!([]);
@@ -163,26 +155,26 @@ async fn networks_and_subnets_are_made_changed_and_checked() {
         {"gateway_address": null} => "gateway_address", Value::Null;
         {"tags": {"x": "y"}} => "tags", json!({"x": "y"});
     ] {
-        assert_eq!(harness.patch(&path, body).await.status, 204);
-        assert_eq!(harness.get(&path).await[key], expected);
+        assert_eq!(sim.patch(&path, body).await.status, 204);
+        assert_eq!(sim.get(&path).await[key], expected);
     }
-    harness.patch(&path, json!({"dns_servers": null})).await;
+    sim.patch(&path, json!({"dns_servers": null})).await;
     assert_eq!(
-        harness.get(&path).await["dns_servers"]
+        sim.get(&path).await["dns_servers"]
             .as_array()
             .unwrap()
             .len(),
         2
     );
-    assert_eq!(harness.delete(&path).await.status, 204);
+    assert_eq!(sim.delete(&path).await.status, 204);
 }
 
 #[tokio::test(start_paused = true)]
 async fn floating_ips_move_between_servers_and_outlive_them() {
-    let harness = Harness::with(
+    let sim = Harness::with(
         "machines: [{name: a, uuid: u1}, {name: b, uuid: u2, zone: lpg1}, {name: c, uuid: u3, interfaces: []}]",
     );
-    let made = harness
+    let made = sim
         .create("/v1/floating-ips", json!({"ip_version": 4, "server": "u1"}))
         .await;
     shows!(made, {"type": "regional", "/region/slug": "rma"});
@@ -199,54 +191,45 @@ async fn floating_ips_move_between_servers_and_outlive_them() {
         {"region": "lpg"} => "region: This attribute cannot be changed";
         {"server": "u2", "tags": {}} => "Only one attribute";
     ] {
-        assert_refused(&harness.patch(&path, body).await, 400, fragment);
+        assert_refused(&sim.patch(&path, body).await, 400, fragment);
     }
     let global = json!({"ip_version": 6, "type": "global", "server": "u1", "reverse_ptr": "x.y"});
-    let global = harness.create("/v1/floating-ips", global).await;
+    let global = sim.create("/v1/floating-ips", global).await;
     shows!(global, {"region": null, "reverse_ptr": "x.y"});
     assert_eq!(
-        harness
-            .patch(&path_of(&global), json!({"server": "u2"}))
+        sim.patch(&path_of(&global), json!({"server": "u2"}))
             .await
             .status,
         204
     );
-    let moved = harness.get(&path_of(&global)).await;
+    let moved = sim.get(&path_of(&global)).await;
     shows!(moved, {"/server/uuid": "u2", "next_hop": "2001:db8:2::b"});
     let long = "/v1/floating-ips/2001:0db8:00f2:0:0:0:0:000b";
     assert_eq!(
-        harness
-            .patch(long, json!({"tags": {"a": "b"}}))
-            .await
-            .status,
+        sim.patch(long, json!({"tags": {"a": "b"}})).await.status,
         204
     );
     let wide = json!({"ip_version": 6, "prefix_length": 56, "region": "lpg"});
-    let wide = harness.create("/v1/floating-ips", wide).await;
+    let wide = sim.create("/v1/floating-ips", wide).await;
     assert!(wide["network"].as_str().unwrap().ends_with("/56"));
     shows!(wide, {"server": null, "next_hop": null});
-    assert_eq!(harness.delete("/v1/servers/u1").await.status, 204);
+    assert_eq!(sim.delete("/v1/servers/u1").await.status, 204);
     assert_eq!(
-        harness.get(&path).await["server"],
+        sim.get(&path).await["server"],
         Value::Null,
         "it outlives its server"
     );
-    assert_eq!(harness.delete(&path).await.status, 204);
-    assert_refused(&harness.client.get(&path).await, 404, "Not found.");
+    assert_eq!(sim.delete(&path).await.status, 204);
+    assert_refused(&sim.client.get(&path).await, 404, "Not found.");
     assert_eq!(
-        harness
-            .get("/v1/floating-ips")
-            .await
-            .as_array()
-            .unwrap()
-            .len(),
+        sim.get("/v1/floating-ips").await.as_array().unwrap().len(),
         2
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_floating_ip_is_refused_field_by_field() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     for (body, fragment) in rows![
         {} => "ip_version: This field is required";
         {"ip_version": 5} => "ip_version: Expect one of";
@@ -255,6 +238,6 @@ async fn a_bad_floating_ip_is_refused_field_by_field() {
         {"ip_version": 4, "prefix_length": 128} => "prefix_length: Expect one of";
         {"ip_version": 4, "prefix_length": 24} => "prefix_length: Expect one of";
     ] {
-        assert_refused(&harness.post("/v1/floating-ips", body).await, 400, fragment);
+        assert_refused(&sim.post("/v1/floating-ips", body).await, 400, fragment);
     }
 }

@@ -5,11 +5,11 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn tokens_are_projects_and_some_may_only_look() {
     let fixture = "tokens:\n- {value: t1, project: one}\n- {value: t2, project: two}\n- {value: r1, project: one, read_only: true}";
-    let harness = Harness::with(fixture);
+    let sim = Harness::with(fixture);
     let (one, two, reader) = (
-        harness.as_token(Some("t1")),
-        harness.as_token(Some("t2")),
-        harness.as_token(Some("r1")),
+        sim.as_token(Some("t1")),
+        sim.as_token(Some("t2")),
+        sim.as_token(Some("r1")),
     );
     let made = one
         .call("POST", "/v1/servers", &server("a", json!({})))
@@ -25,16 +25,16 @@ async fn tokens_are_projects_and_some_may_only_look() {
     assert_refused(&two.get(&path).await, 404, "Not found.");
     assert_eq!(two.get("/v1/servers").await.json(), json!([]));
     assert_refused(
-        &harness.as_token(None).get(&path).await,
+        &sim.as_token(None).get(&path).await,
         401,
         "Authentication credentials were not provided.",
     );
     assert_refused(
-        &harness.as_token(Some("x")).get(&path).await,
+        &sim.as_token(Some("x")).get(&path).await,
         401,
         "Invalid token.",
     );
-    let callers: Vec<_> = harness
+    let callers: Vec<_> = sim
         .world
         .journal
         .entries()
@@ -46,7 +46,7 @@ async fn tokens_are_projects_and_some_may_only_look() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_are_filtered_by_tag_and_name() {
-    let harness = Harness::with(
+    let sim = Harness::with(
         "machines:\n- {name: a, tags: {env: prod, k: v}}\n- {name: b, tags: {env: 'a b&c'}}\n- {name: c}",
     );
     for (query, expected) in [
@@ -61,7 +61,7 @@ async fn lists_are_filtered_by_tag_and_name() {
         ("?name=c", vec!["c"]),
         ("?page=2", vec!["a", "b", "c"]),
     ] {
-        let list = harness.get(&format!("/v1/servers{query}")).await;
+        let list = sim.get(&format!("/v1/servers{query}")).await;
         let names: Vec<_> = list
             .as_array()
             .unwrap()
@@ -74,7 +74,7 @@ async fn lists_are_filtered_by_tag_and_name() {
 
 #[tokio::test(start_paused = true)]
 async fn the_other_collections_are_there_and_empty() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     for name in [
         "volume-snapshots",
         "objects-users",
@@ -90,16 +90,11 @@ async fn the_other_collections_are_there_and_empty() {
         "subnets",
         "floating-ips",
     ] {
-        assert_eq!(
-            harness.get(&format!("/v1/{name}")).await,
-            json!([]),
-            "{name}"
-        );
+        assert_eq!(sim.get(&format!("/v1/{name}")).await, json!([]), "{name}");
     }
     for name in ["regions", "flavors", "images"] {
         assert!(
-            !harness
-                .get(&format!("/v1/{name}"))
+            !sim.get(&format!("/v1/{name}"))
                 .await
                 .as_array()
                 .unwrap()
@@ -122,7 +117,7 @@ async fn the_other_collections_are_there_and_empty() {
         ("POST", "/v1/servers/u1/explode", 404),
     ] {
         assert_eq!(
-            harness.client.call(method, path, &Value::Null).await.status,
+            sim.client.call(method, path, &Value::Null).await.status,
             status,
             "{method} {path}"
         );
@@ -131,13 +126,13 @@ async fn the_other_collections_are_there_and_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn every_answer_has_the_cross_origin_headers_once() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     for (method, path, status) in [
         ("GET", "/v1/servers", 200),
         ("GET", "/v1/x", 404),
         ("OPTIONS", "/v1/servers", 204),
     ] {
-        let reply = harness.client.call(method, path, &Value::Null).await;
+        let reply = sim.client.call(method, path, &Value::Null).await;
         assert_eq!(reply.status, status);
         for (name, value) in [
             ("access-control-allow-origin", "*"),
@@ -155,8 +150,7 @@ async fn every_answer_has_the_cross_origin_headers_once() {
         }
     }
     assert_eq!(
-        harness
-            .as_token(None)
+        sim.as_token(None)
             .call("OPTIONS", "/v1/servers", &Value::Null)
             .await
             .status,
@@ -166,9 +160,8 @@ async fn every_answer_has_the_cross_origin_headers_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_configured_url_is_the_root_of_every_href() {
-    let harness =
-        Harness::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
-    shows!(harness.get("/v1/servers").await, {"/0/href": "https://cloud.example/v1/servers/u1"});
+    let sim = Harness::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
+    shows!(sim.get("/v1/servers").await, {"/0/href": "https://cloud.example/v1/servers/u1"});
 }
 
 #[tokio::test]

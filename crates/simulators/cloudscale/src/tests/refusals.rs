@@ -7,7 +7,7 @@ const POOLS: &str = "/v1/load-balancers/pools";
 
 /// A load balancer with one child of each kind.
 struct Family {
-    harness: Harness,
+    sim: Harness,
     balancer: Value,
     pool: Value,
     member: Value,
@@ -17,15 +17,15 @@ struct Family {
 
 impl Family {
     async fn new() -> Self {
-        let harness = Harness::balanced("");
-        let balancer = harness.balancer(json!({})).await;
-        let pool = harness.pool(&balancer).await;
+        let sim = Harness::balanced("");
+        let balancer = sim.balancer(json!({})).await;
+        let pool = sim.pool(&balancer).await;
         let first = member("10.20.0.11", json!({}));
-        let member = harness.create(&members_of(&pool), first).await;
-        let listener = harness.create(LISTENERS, listener(&pool, json!({}))).await;
-        let monitor = harness.create(MONITORS, monitor(&pool, json!({}))).await;
+        let member = sim.create(&members_of(&pool), first).await;
+        let listener = sim.create(LISTENERS, listener(&pool, json!({}))).await;
+        let monitor = sim.create(MONITORS, monitor(&pool, json!({}))).await;
         Self {
-            harness,
+            sim,
             balancer,
             pool,
             member,
@@ -37,27 +37,27 @@ impl Family {
     /// Every row must be refused, and nothing else may have happened.
     async fn refuses(&self, path: &str, body: impl Fn(Value) -> Value, rows: &[(Value, &str)]) {
         for (extra, fragment) in rows {
-            let reply = self.harness.post(path, body(extra.clone())).await;
+            let reply = self.sim.post(path, body(extra.clone())).await;
             assert_refused(&reply, 400, fragment);
         }
-        assert_eq!(self.harness.cloud.balancers()[0].changes, 4);
+        assert_eq!(self.sim.cloud.balancers()[0].changes, 4);
     }
 
     async fn keeps(&self, thing: &Value, rows: &[(Value, &str)]) {
-        let before = self.harness.get(&path_of(thing)).await;
+        let before = self.sim.get(&path_of(thing)).await;
         for (body, fragment) in rows {
-            let reply = self.harness.patch(&path_of(thing), body.clone()).await;
+            let reply = self.sim.patch(&path_of(thing), body.clone()).await;
             assert_refused(&reply, 400, fragment);
         }
-        assert_eq!(self.harness.get(&path_of(thing)).await, before);
+        assert_eq!(self.sim.get(&path_of(thing)).await, before);
     }
 
     async fn takes(&self, thing: &Value, rows: &[(&str, Value)]) {
         let path = path_of(thing);
         for (attribute, value) in rows {
-            let reply = self.harness.patch(&path, json!({*attribute: value})).await;
+            let reply = self.sim.patch(&path, json!({*attribute: value})).await;
             assert_eq!(reply.status, 204, "{attribute}: {}", reply.text());
-            assert_eq!(&self.harness.get(&path).await[attribute], value);
+            assert_eq!(&self.sim.get(&path).await[attribute], value);
         }
     }
 }
@@ -182,12 +182,12 @@ async fn one_attribute_of_a_child_can_be_changed_at_a_time() {
     family.takes(&family.monitor, &rows).await;
     let mixed = json!({"delay_s": 20, "http": {}});
     let path = path_of(&family.monitor);
-    let reply = family.harness.patch(&path, mixed).await;
+    let reply = family.sim.patch(&path, mixed).await;
     assert_eq!(
         reply.status, 204,
         "an empty http beside another attribute does no harm"
     );
-    assert_eq!(family.harness.get(&path).await["delay_s"], 20);
+    assert_eq!(family.sim.get(&path).await["delay_s"], 20);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,8 +224,8 @@ async fn what_cannot_be_changed_stays_as_it_is() {
     family.keeps(&family.monitor, &rows).await;
     let uuid = family.member["uuid"].as_str().unwrap();
     let elsewhere = format!("/v1/load-balancers/pools/x/members/{uuid}");
-    let reply = family.harness.client.get(&elsewhere).await;
+    let reply = family.sim.client.get(&elsewhere).await;
     assert_refused(&reply, 404, "Not found.");
-    let reply = family.harness.patch(&elsewhere, json!({})).await;
+    let reply = family.sim.patch(&elsewhere, json!({})).await;
     assert_refused(&reply, 404, "Not found.");
 }

@@ -7,18 +7,18 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn writes_to_one_load_balancer_wait_for_each_other_and_others_do_not() {
-    let harness = Harness::with(&format!(
+    let sim = Harness::with(&format!(
         "{NETWORKS}timings: {{load_balancers: {{call: 3s}}}}"
     ));
-    let one = harness
+    let one = sim
         .cloud
         .add_balancer(&BalancerSpec::named("one").pool(PoolSpec::named("p")));
-    let two = harness.cloud.add_balancer(&BalancerSpec::named("two"));
+    let two = sim.cloud.add_balancer(&BalancerSpec::named("two"));
     let (one, two) = (one.unwrap(), two.unwrap());
-    let pool = harness.cloud.balancers()[0].pools[0].uuid.clone();
+    let pool = sim.cloud.balancers()[0].pools[0].uuid.clone();
     let began = tokio::time::Instant::now();
     let timed = |method: &'static str, path: String, body: Value| {
-        let client = harness.client.clone();
+        let client = sim.client.clone();
         async move {
             let reply = client.call(method, &path, &body).await;
             (reply.status, began.elapsed().as_secs())
@@ -72,60 +72,54 @@ async fn writes_to_one_load_balancer_wait_for_each_other_and_others_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn deleting_takes_everything_along_and_frees_floating_ips() {
-    let harness = Harness::balanced("");
-    let lb = harness.balancer(json!({})).await;
-    let other = harness.balancer(json!({"name": "other"})).await;
+    let sim = Harness::balanced("");
+    let lb = sim.balancer(json!({})).await;
+    let other = sim.balancer(json!({"name": "other"})).await;
     for lb in [&lb, &other] {
-        let pool = harness.pool(lb).await;
-        harness
-            .create(&members_of(&pool), member("10.20.0.11", json!({})))
+        let pool = sim.pool(lb).await;
+        sim.create(&members_of(&pool), member("10.20.0.11", json!({})))
             .await;
-        harness.create(LISTENERS, listener(&pool, json!({}))).await;
-        harness.create(MONITORS, monitor(&pool, json!({}))).await;
+        sim.create(LISTENERS, listener(&pool, json!({}))).await;
+        sim.create(MONITORS, monitor(&pool, json!({}))).await;
     }
     let body = json!({"ip_version": 4, "load_balancer": lb["uuid"]});
-    let floating = harness.create("/v1/floating-ips", body).await;
-    assert_eq!(harness.cloud.balancers()[0].floating_ips.len(), 1);
+    let floating = sim.create("/v1/floating-ips", body).await;
+    assert_eq!(sim.cloud.balancers()[0].floating_ips.len(), 1);
     assert_refused(
-        &harness.delete("/v1/networks/n1").await,
+        &sim.delete("/v1/networks/n1").await,
         400,
         "load balancers attached",
     );
-    assert_eq!(harness.delete(&path_of(&lb)).await.status, 204);
+    assert_eq!(sim.delete(&path_of(&lb)).await.status, 204);
     for list in [
         "/v1/load-balancers",
         "/v1/load-balancers/pools",
         LISTENERS,
         MONITORS,
     ] {
-        assert_eq!(harness.count(list).await, 1, "{list}");
+        assert_eq!(sim.count(list).await, 1, "{list}");
     }
-    let left = harness.get(&path_of(&floating)).await;
+    let left = sim.get(&path_of(&floating)).await;
     shows!(left, {"load_balancer": null, "next_hop": null});
 }
 
 #[tokio::test(start_paused = true)]
 async fn floating_ips_move_between_servers_and_load_balancers() {
-    let harness = Harness::balanced("machines: [{name: a, uuid: u1}]");
-    let lb = harness.balancer(json!({})).await;
-    let far = harness
-        .balancer(json!({"name": "far", "zone": "lpg1"}))
-        .await;
+    let sim = Harness::balanced("machines: [{name: a, uuid: u1}]");
+    let lb = sim.balancer(json!({})).await;
+    let far = sim.balancer(json!({"name": "far", "zone": "lpg1"})).await;
     let vips = json!({"name": "private", "vip_addresses": [{"subnet": "s1"}]});
-    let private = harness.balancer(vips).await;
+    let private = sim.balancer(vips).await;
     let vip = |number: usize| &lb["vip_addresses"][number]["address"];
     for (version, number) in [(4, 0), (6, 1)] {
         let body = json!({"ip_version": version, "load_balancer": lb["uuid"]});
-        let made = harness.create("/v1/floating-ips", body).await;
+        let made = sim.create("/v1/floating-ips", body).await;
         assert_eq!(&made["next_hop"], vip(number));
         assert_eq!(made["load_balancer"]["name"], "lb");
         shows!(made, {"server": null, "/region/slug": "rma"});
         let path = path_of(&made);
-        assert_eq!(
-            harness.patch(&path, json!({"server": "u1"})).await.status,
-            204
-        );
-        let moved = harness.get(&path).await;
+        assert_eq!(sim.patch(&path, json!({"server": "u1"})).await.status, 204);
+        let moved = sim.get(&path).await;
         shows!(moved, {"/server/uuid": "u1", "load_balancer": null});
         for (body, fragment) in rows![
             {"load_balancer": far["uuid"]} =>
@@ -135,25 +129,21 @@ async fn floating_ips_move_between_servers_and_load_balancers() {
             {"load_balancer": null} => "load_balancer: This field may not be null.";
             {"load_balancer": lb["uuid"], "server": "u1"} => "Only one attribute";
         ] {
-            assert_refused(&harness.patch(&path, body).await, 400, fragment);
+            assert_refused(&sim.patch(&path, body).await, 400, fragment);
         }
         let back = json!({"load_balancer": lb["uuid"]});
-        assert_eq!(harness.patch(&path, back).await.status, 204);
-        assert_eq!(
-            &harness.get(&path).await["next_hop"],
-            vip(number),
-            "at once"
-        );
-        assert_eq!(harness.status(&lb).await, "running");
+        assert_eq!(sim.patch(&path, back).await.status, 204);
+        assert_eq!(&sim.get(&path).await["next_hop"], vip(number), "at once");
+        assert_eq!(sim.status(&lb).await, "running");
     }
     let both = json!({"ip_version": 4, "load_balancer": lb["uuid"], "server": "u1"});
     assert_refused(
-        &harness.post("/v1/floating-ips", both).await,
+        &sim.post("/v1/floating-ips", both).await,
         400,
         "not to both",
     );
     let global = json!({"ip_version": 4, "type": "global", "load_balancer": far["uuid"]});
-    let global = harness.create("/v1/floating-ips", global).await;
+    let global = sim.create("/v1/floating-ips", global).await;
     assert_eq!(
         global["load_balancer"]["uuid"], far["uuid"],
         "a global one goes anywhere"

@@ -11,8 +11,8 @@ const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 
 #[tokio::test(start_paused = true)]
 async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
-    let harness = Harness::with("private_networks: [{name: net}]");
-    let cloud = &harness.cloud;
+    let sim = Harness::with("private_networks: [{name: net}]");
+    let cloud = &sim.cloud;
     let pool = cloud.add_pool(&PoolSpec::named("p1", 1).id(POOL)).unwrap();
     assert_eq!(pool, POOL);
     let spec = InstanceSpec::named("Pool-a1b2c-xyz")
@@ -26,7 +26,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         taken,
         format!("cannot add the instance Pool-a1b2c-xyz: Instance {I1} already exists")
     );
-    let shown = harness.get(&format!("/v2/instance/{I1}")).await;
+    let shown = sim.get(&format!("/v2/instance/{I1}")).await;
     shows!(shown, {"name": "Pool-a1b2c-xyz", "public-ip": "198.51.100.21"});
     assert_eq!(shown["manager"]["id"], POOL);
     assert_eq!(cloud.pools()[0].size, 2);
@@ -37,7 +37,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         .unwrap();
     cloud.set_private_networks(I1, &["net"]).unwrap();
     cloud.set_public_ip(I1, None).unwrap();
-    let shown = harness.get(&format!("/v2/instance/{I1}")).await;
+    let shown = sim.get(&format!("/v2/instance/{I1}")).await;
     assert_eq!(
         (shown.get("public-ip"), &shown["ipv6-address"]),
         (None, &json!("2001:db8::21"))
@@ -52,24 +52,18 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
     );
     cloud.set_pool_of(I1, None).unwrap();
     cloud.set_state(I1, State::Stopping).unwrap();
-    assert_eq!(
-        harness.world.machines.power(&machine_id(I1)),
-        Some(Power::Off)
-    );
+    assert_eq!(sim.world.machines.power(&machine_id(I1)), Some(Power::Off));
     cloud.destroy(I1).unwrap();
-    assert_eq!(
-        harness.status("GET", &format!("/v2/instance/{I1}")).await,
-        404
-    );
-    assert_eq!(harness.world.machines.power(&machine_id(I1)), None);
+    assert_eq!(sim.status("GET", &format!("/v2/instance/{I1}")).await, 404);
+    assert_eq!(sim.world.machines.power(&machine_id(I1)), None);
     cloud.remove_pool("p1").unwrap();
     assert_eq!(cloud.instances().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn load_balancers_are_changed_behind_everybodys_back() {
-    let harness = Harness::new();
-    let cloud = &harness.cloud;
+    let sim = Harness::new();
+    let cloud = &sim.cloud;
     let spec = BalancerSpec::named("edge")
         .id(L1)
         .ip("203.0.113.80".parse().unwrap());
@@ -90,7 +84,7 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
     cloud.label_balancer(L1, &[("a", "b")]).unwrap();
     cloud.retarget_service(L1, "web", 30081).unwrap();
     cloud.remove_service(L1, "foreign").unwrap();
-    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     shows!(shown, {"name": "other", "ip": "203.0.113.80"});
     shows!(shown, {"description": "d1", "labels": { "a": "b" }});
     assert_eq!(shown["services"][0]["target-port"], 30081);
@@ -106,14 +100,14 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
             .map(|it| it["status"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["failure", "failure"]);
     cloud.set_health(&member.public_ip.unwrap().to_string(), None);
-    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["success", "failure"]);
     let members = json!({ "ip": null, "services": 7 });
     cloud.deform(L1, members.as_object().cloned().unwrap());
-    let shown = harness.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!((shown.get("ip"), &shown["services"]), (None, &json!(7)));
     cloud.remove_balancer(L1).unwrap();
     assert_eq!(cloud.balancers(), []);
@@ -121,10 +115,10 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handle_is_there_over_http_too() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let say = |verb: &'static str, body: Value| {
-        let harness = &harness;
-        async move { harness.call("POST", &format!("/_sim/{verb}"), body).await }
+        let sim = &sim;
+        async move { sim.call("POST", &format!("/_sim/{verb}"), body).await }
     };
     let rows = rows![
         "add": { "name": "m", "count": 2 };
@@ -156,33 +150,30 @@ async fn the_handle_is_there_over_http_too() {
         let reply = say(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    let made = harness
+    let made = sim
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
     shows!(made, {"state": "failure", "reason": "busy"});
     say("forget-plans", json!({})).await;
-    let made = harness
+    let made = sim
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
     assert_eq!(made["state"], "success");
-    let state = harness.get("/_sim/state").await;
+    let state = sim.get("/_sim/state").await;
     let zone = &state["zones"]["ch-gva-2"];
     assert_eq!(zone["load-balancers"][0]["name"], "x");
     say("reset", json!({})).await;
     assert_eq!(
-        (
-            harness.cloud.balancers().len(),
-            harness.cloud.instances().len()
-        ),
+        (sim.cloud.balancers().len(), sim.cloud.instances().len()),
         (0, 2)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
-    let harness = Harness::with("instances: [{name: m}]");
+    let sim = Harness::with("instances: [{name: m}]");
     for (verb, body, fragment) in rows![
         "dance": {} => "allowed are add, add-pool";
         "stop": { "machine": "none" } => "there is none of that id";
@@ -193,7 +184,7 @@ async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
         "plan": { "operation": "*", "ending": "soon" } => "success, failure, timeout, never";
         "remove-key": { "key": "EXO2" } => "there is no key";
     ] {
-        let reply = harness.call("POST", &format!("/_sim/{verb}"), body).await;
+        let reply = sim.call("POST", &format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 400, "{verb}");
         assert!(reply.text().contains(fragment), "{}", reply.text());
     }
@@ -219,8 +210,8 @@ async fn a_kubelet_tells_the_id_of_its_instance_and_stops_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let harness = Harness::with(documented("## The Exoscale simulator"));
-    let instances = harness.cloud.instances();
+    let sim = Harness::with(documented("## The Exoscale simulator"));
+    let instances = sim.cloud.instances();
     // Two and one of the pool, a fleet, three of the nodepool, and one elsewhere.
     assert_eq!(instances.len(), 2 + 1 + 20 + 3 + 1);
     let edge = instances.iter().find(|it| it.name == "Edge-1").unwrap();
@@ -228,12 +219,12 @@ async fn the_documented_fixture_is_what_it_says() {
         (edge.kind.as_str(), edge.pool.as_deref()),
         ("standard.large", Some(POOL))
     );
-    let balancers = harness.cloud.balancers();
+    let balancers = sim.cloud.balancers();
     assert_eq!(
         balancers[0].services[0].healthcheck.uri.as_deref(),
         Some("/healthz")
     );
-    assert_eq!(harness.world.faults.rules().len(), 1);
+    assert_eq!(sim.world.faults.rules().len(), 1);
 }
 
 #[test]
@@ -299,22 +290,21 @@ async fn metadata_tell_the_zone_that_was_said() {
 
 /// Everything that a run says, with one seed.
 async fn transcript() -> String {
-    let harness = Harness::new();
-    let id = harness.balancer("a").await;
-    harness
-        .begin(
-            "POST",
-            &format!("/v2/load-balancer/{id}/service"),
-            service("s", 80),
-        )
-        .await;
-    harness.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
-    harness.get("/v2/instance").await;
+    let sim = Harness::new();
+    let id = sim.balancer("a").await;
+    sim.begin(
+        "POST",
+        &format!("/v2/load-balancer/{id}/service"),
+        service("s", 80),
+    )
+    .await;
+    sim.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
+    sim.get("/v2/instance").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     format!(
         "{}{}",
-        harness.world.journal.transcript(),
-        harness.cloud.everything()
+        sim.world.journal.transcript(),
+        sim.cloud.everything()
     )
 }
 

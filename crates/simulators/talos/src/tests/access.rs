@@ -12,7 +12,7 @@ async fn works(caller: &Caller) -> Result<(), Status> {
 
 #[tokio::test(start_paused = true)]
 async fn roles_say_who_may_read() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let denied = (Code::PermissionDenied, "not authorized".to_owned());
     for (roles, may) in [
         (&["os:reader"][..], true),
@@ -23,10 +23,7 @@ async fn roles_say_who_may_read() {
         (&["os:etcd:backup"], false),
         (&[], false),
     ] {
-        let caller = harness
-            .caller(&Harness::access().roles(roles))
-            .await
-            .unwrap();
+        let caller = sim.caller(&Harness::access().roles(roles)).await.unwrap();
         let read = works(&caller).await;
         let version = caller.version(&[]).await;
         if may {
@@ -40,40 +37,37 @@ async fn roles_say_who_may_read() {
 
 #[tokio::test(start_paused = true)]
 async fn only_administrators_see_what_is_sensitive() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let request = || GetRequest {
         namespace: "config".to_owned(),
         r#type: "MachineConfigs.config.talos.dev".to_owned(),
         id: "v1alpha1".to_owned(),
         options: None,
     };
-    let reader = harness.reader().await;
+    let reader = sim.reader().await;
     let refused = told(reader.get(request(), &[]).await);
     assert_eq!(
         refused,
         (Code::PermissionDenied, "not authorized".to_owned())
     );
-    let admin = harness
-        .caller(&Harness::access().roles(&["os:admin"]))
-        .await;
+    let admin = sim.caller(&Harness::access().roles(&["os:admin"])).await;
     let missing = told(admin.unwrap().get(request(), &[]).await);
     assert_eq!(missing.0, Code::NotFound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_for_clients_and_nothing_else() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let (client, server) = (
         ExtendedKeyUsagePurpose::ClientAuth,
         ExtendedKeyUsagePurpose::ServerAuth,
     );
     for purposes in [&[client.clone(), server.clone()][..], &[server], &[]] {
         let access = Harness::access().purposes(purposes);
-        assert!(harness.caller(&access).await.is_err(), "{purposes:?}");
+        assert!(sim.caller(&access).await.is_err(), "{purposes:?}");
     }
     assert!(
-        harness
-            .caller(&Harness::access().purposes(&[client]))
+        sim.caller(&Harness::access().purposes(&[client]))
             .await
             .is_ok()
     );
@@ -81,27 +75,27 @@ async fn a_certificate_is_for_clients_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_certificate_is_refused_but_an_open_connection_goes_on() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let access = Harness::access().lifetime(HOUR);
-    let file = harness.talos.talosconfig(&access).unwrap();
-    let caller = harness.connect(&file, "10.0.0.2").await.unwrap();
+    let file = sim.talos.talosconfig(&access).unwrap();
+    let caller = sim.connect(&file, "10.0.0.2").await.unwrap();
     tokio::time::sleep(Duration::from_secs(3599)).await;
-    assert!(harness.connect(&file, "10.0.0.2").await.is_ok());
+    assert!(sim.connect(&file, "10.0.0.2").await.is_ok());
     tokio::time::sleep(Duration::from_secs(2)).await;
     works(&caller).await.unwrap();
-    let refused = harness.connect(&file, "10.0.0.2").await.err().unwrap();
+    let refused = sim.connect(&file, "10.0.0.2").await.err().unwrap();
     assert!(refused.contains("CertificateExpired"), "{refused}");
-    harness.talos.drop_connections();
+    sim.talos.drop_connections();
     assert!(works(&caller).await.is_err());
-    assert!(harness.caller(&access).await.is_ok());
+    assert!(sim.caller(&access).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_has_no_certificate_or_speaks_another_protocol_is_turned_away() {
-    let harness = Harness::new();
-    let file = harness.talos.talosconfig(&Harness::access()).unwrap();
+    let sim = Harness::new();
+    let file = sim.talos.talosconfig(&Harness::access()).unwrap();
     for protocols in [&[&b"http/1.1"[..]][..], &[]] {
-        let stream = harness.world.pipes.connect(AUTHORITY).unwrap();
+        let stream = sim.world.pipes.connect(AUTHORITY).unwrap();
         let turned_away = Caller::over(stream, &file, "10.0.0.2", protocols).await;
         assert!(turned_away.is_err(), "{protocols:?}");
     }
@@ -110,7 +104,7 @@ async fn who_has_no_certificate_or_speaks_another_protocol_is_turned_away() {
         found.unwrap().to_owned()
     };
     let bare = file.replace(&line("crt:"), "    crt: ''");
-    let refused = harness.connect(&bare, "10.0.0.2").await.err().unwrap();
+    let refused = sim.connect(&bare, "10.0.0.2").await.err().unwrap();
     assert!(refused.contains("CertificateRequired"), "{refused}");
     let other = Harness::with("{cluster_name: other, machines: []}");
     let world = World::simulated(8);
@@ -122,15 +116,15 @@ async fn who_has_no_certificate_or_speaks_another_protocol_is_turned_away() {
         line.unwrap().to_owned()
     };
     theirs = theirs.replace(&field(&theirs), &field(&file));
-    assert!(harness.connect(&theirs, "10.0.0.2").await.is_err());
+    assert!(sim.connect(&theirs, "10.0.0.2").await.is_err());
     let named = other.talos.talosconfig(&Harness::access()).unwrap();
     assert!(named.contains("cluster: \"other\""), "{named}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_server_is_known_by_its_names() {
-    let harness = Harness::new();
-    let file = harness.talos.talosconfig(&Harness::access()).unwrap();
+    let sim = Harness::new();
+    let file = sim.talos.talosconfig(&Harness::access()).unwrap();
     for name in [
         "10.0.0.2",
         "127.0.0.1",
@@ -139,38 +133,38 @@ async fn the_server_is_known_by_its_names() {
         "talos.default",
         "cp-1",
     ] {
-        assert!(harness.connect(&file, name).await.is_ok(), "{name}");
+        assert!(sim.connect(&file, name).await.is_ok(), "{name}");
     }
-    assert!(harness.connect(&file, "10.0.0.3").await.is_err());
-    harness.talos.set_server_names(Some(&["elsewhere.example"]));
-    assert!(harness.connect(&file, "10.0.0.2").await.is_err());
-    assert!(harness.connect(&file, "elsewhere.example").await.is_ok());
+    assert!(sim.connect(&file, "10.0.0.3").await.is_err());
+    sim.talos.set_server_names(Some(&["elsewhere.example"]));
+    assert!(sim.connect(&file, "10.0.0.2").await.is_err());
+    assert!(sim.connect(&file, "elsewhere.example").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn authorities_are_rotated_in_two_steps() {
-    let harness = Harness::new();
-    let talos = &harness.talos;
+    let sim = Harness::new();
+    let talos = &sim.talos;
     let old = talos.talosconfig(&Harness::access()).unwrap();
     assert!(!talos.finish_rotation());
     talos.rotate_authority().unwrap();
     let both = talos.talosconfig(&Harness::access()).unwrap();
     for file in [&old, &both] {
-        assert!(harness.connect(file, "10.0.0.2").await.is_ok());
+        assert!(sim.connect(file, "10.0.0.2").await.is_ok());
     }
-    let open = harness.connect(&old, "10.0.0.2").await.unwrap();
+    let open = sim.connect(&old, "10.0.0.2").await.unwrap();
     assert!(talos.finish_rotation());
     works(&open).await.unwrap();
-    assert!(harness.connect(&old, "10.0.0.2").await.is_err());
-    assert!(harness.connect(&both, "10.0.0.2").await.is_ok());
+    assert!(sim.connect(&old, "10.0.0.2").await.is_err());
+    assert!(sim.connect(&both, "10.0.0.2").await.is_ok());
     let new = talos.talosconfig(&Harness::access()).unwrap();
-    assert!(harness.connect(&new, "10.0.0.2").await.is_ok());
+    assert!(sim.connect(&new, "10.0.0.2").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_authority_may_sign_with_ecdsa() {
-    let harness = Harness::with(&format!("algorithm: ecdsa\n{FIXTURE}"));
-    works(&harness.reader().await).await.unwrap();
+    let sim = Harness::with(&format!("algorithm: ecdsa\n{FIXTURE}"));
+    works(&sim.reader().await).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

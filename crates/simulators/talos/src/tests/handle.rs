@@ -8,8 +8,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn versions_count_changes_and_times_follow_the_clock() {
-    let harness = Harness::new();
-    let (talos, caller) = (&harness.talos, harness.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let node = [("node", "10.0.0.5")];
     tokio::time::sleep(Duration::from_secs(60)).await;
     talos
@@ -35,8 +35,8 @@ async fn versions_count_changes_and_times_follow_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_set_changed_and_taken_away() {
-    let harness = Harness::new();
-    let (talos, caller) = (&harness.talos, harness.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let id = SystemInformationSpec::ID;
     talos
         .edit::<SystemInformationSpec>("worker-1", id, |it| it.sku_number = "c2-m4".to_owned())
@@ -73,8 +73,8 @@ async fn resources_are_set_changed_and_taken_away() {
 
 #[tokio::test(start_paused = true)]
 async fn two_machines_never_have_one_address() {
-    let harness = Harness::new();
-    let talos = &harness.talos;
+    let sim = Harness::new();
+    let talos = &sim.talos;
     let second = MachineSpec::named("twin", &["eth0/10.0.0.5/24"]);
     let error = talos.add_machine(&second).unwrap_err();
     assert!(
@@ -105,10 +105,10 @@ async fn two_machines_never_have_one_address() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_works_over_http() {
-    let harness = Harness::new();
-    let control = Control::new(&harness.talos);
-    let _server = Server::builder(&harness.world, control).pipe("control.sim:80");
-    let client = Client::new(Place::Pipe(harness.world.clone(), "control.sim:80"), None);
+    let sim = Harness::new();
+    let control = Control::new(&sim.talos);
+    let _server = Server::builder(&sim.world, control).pipe("control.sim:80");
+    let client = Client::new(Place::Pipe(sim.world.clone(), "control.sim:80"), None);
     let post = async |verb: &str, body: Value| {
         let reply = client.call("POST", &format!("/_sim/{verb}"), &body).await;
         (reply.status, reply.json())
@@ -151,18 +151,18 @@ async fn the_control_handle_works_over_http() {
         assert_eq!(post(verb, body).await.0, 400, "{verb}");
     }
     assert_eq!(post("reset", json!({})).await.0, 200);
-    assert_eq!(harness.talos.machines().len(), 4);
+    assert_eq!(sim.talos.machines().len(), 4);
     assert_eq!(client.get("/else").await.status, 404);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let harness = Harness::with(documented("## The Talos simulator"));
-    let machines = harness.talos.machines();
+    let sim = Harness::with(documented("## The Talos simulator"));
+    let machines = sim.talos.machines();
     let names: Vec<&str> = machines.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["container-1", "cp-1", "worker-1"]);
     assert_eq!(machines[2].node_ips.len(), 1);
-    assert_eq!(harness.world.faults.rules().len(), 1);
-    let platform: PlatformMetadataSpec = harness.reader().await.single("10.0.0.5").await.unwrap();
+    assert_eq!(sim.world.faults.rules().len(), 1);
+    let platform: PlatformMetadataSpec = sim.reader().await.single("10.0.0.5").await.unwrap();
     assert_eq!(platform.provider_id, "hcloud://4711");
 }

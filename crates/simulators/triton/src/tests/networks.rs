@@ -233,7 +233,7 @@ fwrules: [{rule: FROM any TO all vms ALLOW icmp TYPE 8, global: true, enabled: t
             .would_reach(from.parse().unwrap(), machine, "tcp", port)
     };
     assert!(!reach("198.51.100.1", "web", 80) && reach("198.51.100.1", "open", 80));
-    shows!(it.call("POST", &path, json!({ "enabled": true })).await .json(), {"rule": text});
+    shows!(it.call("POST", &path, json!({ "enabled": true })).await.json(), {"rule": text});
     assert!(reach("198.51.100.1", "web", 80) && reach("203.0.113.99", "web", 443));
     assert!(!reach("198.51.100.2", "web", 80) && !reach("198.51.100.1", "web", 22));
     let web = it.cloud.machine("web").unwrap().id;

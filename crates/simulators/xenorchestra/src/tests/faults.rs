@@ -2,8 +2,8 @@
 
 use super::*;
 
-async fn add(harness: &Harness, rule: Value) {
-    let reply = harness
+async fn add(sim: &Harness, rule: Value) {
+    let reply = sim
         .raw("POST", "/_sim/faults", &rule.to_string(), &[])
         .await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -11,7 +11,7 @@ async fn add(harness: &Harness, rule: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn answers_can_be_wrong_in_many_ways() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let vm = format!("/vms/{VM1}");
     for (rule, status, fragment) in rows![
         { "operation": "GetVm", "action": "status", "code": 401 } => 401, "\"error\"";
@@ -24,8 +24,8 @@ async fn answers_can_be_wrong_in_many_ways() {
     ] {
         let mut rule = rule;
         rule["times"] = json!(1);
-        add(&harness, rule.clone()).await;
-        let reply = harness.call("GET", &vm, Value::Null).await;
+        add(&sim, rule.clone()).await;
+        let reply = sim.call("GET", &vm, Value::Null).await;
         assert_eq!(reply.status, status, "{rule}");
         assert!(reply.text().contains(fragment), "{rule}: {}", reply.text());
         assert!(
@@ -34,45 +34,40 @@ async fn answers_can_be_wrong_in_many_ways() {
             "{rule}"
         );
     }
-    assert_eq!(harness.status(&vm).await, 200);
+    assert_eq!(sim.status(&vm).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_can_be_late_cut_or_missing() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     add(
-        &harness,
+        &sim,
         json!({ "operation": "GetVms", "action": "delay", "delay": "40s", "times": 1 }),
     )
     .await;
     let began = tokio::time::Instant::now();
-    harness.get("/vms").await;
+    sim.get("/vms").await;
     assert_eq!(began.elapsed(), Duration::from_secs(40));
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let sent = [("cookie", cookie.as_str())];
     add(
-        &harness,
+        &sim,
         json!({ "operation": "GetVms", "action": "reset", "times": 1 }),
     )
     .await;
-    assert!(
-        harness
-            .attempt("GET", "/rest/v0/vms", "", &sent)
-            .await
-            .is_err()
-    );
+    assert!(sim.attempt("GET", "/rest/v0/vms", "", &sent).await.is_err());
     add(
-        &harness,
+        &sim,
         json!({ "operation": "GetVms", "action": "hang", "times": 1 }),
     )
     .await;
-    let hung = harness.attempt("GET", "/rest/v0/vms", "", &sent);
+    let hung = sim.attempt("GET", "/rest/v0/vms", "", &sent);
     assert!(
         tokio::time::timeout(Duration::from_secs(60), hung)
             .await
             .is_err()
     );
-    assert_eq!(harness.status("/vms").await, 200);
+    assert_eq!(sim.status("/vms").await, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,6 +76,6 @@ async fn a_fixture_brings_faults() {
         "{}faults: [{{operation: GetPools, action: status, code: 500}}]",
         usual()
     );
-    let harness = Harness::with(&fixture);
-    assert_eq!(harness.status("/pools").await, 500);
+    let sim = Harness::with(&fixture);
+    assert_eq!(sim.status("/pools").await, 500);
 }

@@ -8,45 +8,45 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_disconnected_pool_is_gone_with_everything() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     for (state, enabled) in [
         (Connection::Disconnected, false),
         (Connection::Connecting, true),
     ] {
-        harness.orchestra.set_connection("lab pool", state).unwrap();
+        sim.orchestra.set_connection("lab pool", state).unwrap();
         for path in [
             format!("/vms/{VM1}"),
             format!("/hosts/{H1}"),
             format!("/pools/{PA}"),
         ] {
-            assert_eq!(harness.status(&path).await, 404, "{path}");
+            assert_eq!(sim.status(&path).await, 404, "{path}");
         }
-        assert_eq!(harness.get("/vms").await, json!([]));
-        let server = harness.get("/servers?fields=*").await[0].clone();
+        assert_eq!(sim.get("/vms").await, json!([]));
+        let server = sim.get("/servers?fields=*").await[0].clone();
         shows!(server, {"status": state.as_str(), "enabled": enabled});
         assert_eq!(server.get("poolId"), None);
         // The machines themselves know nothing of it.
         assert_eq!(
-            harness.world.machines.power(&machine_id(VM1)),
+            sim.world.machines.power(&machine_id(VM1)),
             Some(Power::Running)
         );
-        harness.orchestra.connect_pool("lab pool").unwrap();
-        let server = harness.get("/servers?fields=status,poolId").await[0].clone();
+        sim.orchestra.connect_pool("lab pool").unwrap();
+        let server = sim.get("/servers?fields=status,poolId").await[0].clone();
         shows!(server, {"status": "connected", "poolId": PA});
-        assert_eq!(harness.get("/pools").await.as_array().unwrap().len(), 1);
+        assert_eq!(sim.get("/pools").await.as_array().unwrap().len(), 1);
         pass(2).await;
-        assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 200);
+        assert_eq!(sim.status(&format!("/vms/{VM1}")).await, 200);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_shows_nothing_until_pools_are_loaded() {
-    let harness = Harness::new();
-    harness.orchestra.restart();
+    let sim = Harness::new();
+    sim.orchestra.restart();
     for path in ["/vms", "/hosts", "/pools"] {
-        assert_eq!(harness.get(path).await, json!([]), "{path}");
+        assert_eq!(sim.get(path).await, json!([]), "{path}");
     }
-    for server in harness
+    for server in sim
         .get("/servers?fields=status,enabled")
         .await
         .as_array()
@@ -55,31 +55,28 @@ async fn a_restart_shows_nothing_until_pools_are_loaded() {
         shows!(server, {"status": "connected", "enabled": true});
     }
     pass(2).await;
-    assert_eq!(harness.get("/vms").await.as_array().unwrap().len(), 2);
+    assert_eq!(sim.get("/vms").await.as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_may_have_lost_the_records_of_its_vms() {
-    let harness = Harness::new();
-    harness.orchestra.lose_vm_records("lab pool", true).unwrap();
-    assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 404);
+    let sim = Harness::new();
+    sim.orchestra.lose_vm_records("lab pool", true).unwrap();
+    assert_eq!(sim.status(&format!("/vms/{VM1}")).await, 404);
     let path = format!("/hosts?fields=id,controlDomain,residentVms&filter=$pool:{PA}");
-    for host in harness.get(&path).await.as_array().unwrap() {
+    for host in sim.get(&path).await.as_array().unwrap() {
         assert_eq!(host.get("controlDomain"), None);
         assert_eq!(host["residentVms"], json!([null, null]));
     }
-    assert_eq!(harness.status(&format!("/pools/{PA}")).await, 200);
-    harness
-        .orchestra
-        .lose_vm_records("lab pool", false)
-        .unwrap();
-    assert_eq!(harness.status(&format!("/vms/{VM1}")).await, 200);
+    assert_eq!(sim.status(&format!("/pools/{PA}")).await, 200);
+    sim.orchestra.lose_vm_records("lab pool", false).unwrap();
+    assert_eq!(sim.status(&format!("/vms/{VM1}")).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_runs_while_its_vm_does() {
-    let harness = Harness::new();
-    let orchestra = &harness.orchestra;
+    let sim = Harness::new();
+    let orchestra = &sim.orchestra;
     let kubelet = orchestra.kubelet("worker 1").unwrap();
     assert_eq!(
         (kubelet.node_name.as_str(), kubelet.system_uuid.as_str()),
@@ -91,7 +88,7 @@ async fn a_kubelet_runs_while_its_vm_does() {
     );
     let swapped = orchestra.swapped_kubelet("worker 1").unwrap();
     assert_eq!(swapped.system_uuid, "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a");
-    let power = || harness.world.machines.power(&kubelet.machine_id);
+    let power = || sim.world.machines.power(&kubelet.machine_id);
     assert_eq!(power(), Some(Power::Running));
     for state in [
         PowerState::Halted,
@@ -130,8 +127,8 @@ async fn uuids_are_swapped_as_firmware_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_changes_as_told() {
-    let harness = Harness::new();
-    let orchestra = &harness.orchestra;
+    let sim = Harness::new();
+    let orchestra = &sim.orchestra;
     orchestra.resize("worker 1", 8, 16 << 30).unwrap();
     orchestra.rename("worker 1", "nœud-1").unwrap();
     orchestra.set_tags("nœud-1", &["a", "b"]).unwrap();
@@ -140,14 +137,14 @@ async fn a_vm_changes_as_told() {
         .unwrap();
     orchestra.hide_container("nœud-1", true).unwrap();
     let path = format!("/vms/{VM1}");
-    let vm = harness.get(&path).await;
+    let vm = sim.get(&path).await;
     shows!(vm, {"/CPUs/max": 8, "/memory/size": 16_u64 << 30});
     shows!(vm, {"name_label": "nœud-1", "tags": ["a", "b"]});
     assert_eq!(vm["mainIpAddress"], "10.20.0.11 10.20.0.100");
     assert_eq!(vm.get("$container"), None);
     let members = json!({ "memory": 7, "CPUs": null });
     orchestra.deform(VM1, members.as_object().unwrap().clone());
-    let vm = harness.get(&path).await;
+    let vm = sim.get(&path).await;
     assert_eq!((&vm["memory"], vm.get("CPUs")), (&json!(7), None));
     let error = orchestra.halt("nobody").unwrap_err().to_string();
     assert_eq!(
@@ -167,10 +164,9 @@ async fn a_vm_changes_as_told() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_speaks_http_too() {
-    let harness = Harness::new();
+    let sim = Harness::new();
     let call = async |verb: &str, body: Value| {
-        harness
-            .raw("POST", &format!("/_sim/{verb}"), &body.to_string(), &[])
+        sim.raw("POST", &format!("/_sim/{verb}"), &body.to_string(), &[])
             .await
     };
     for (verb, body) in rows![
@@ -211,7 +207,7 @@ async fn the_control_handle_speaks_http_too() {
         let reply = call(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    assert_eq!(harness.orchestra.vms().len(), 3);
+    assert_eq!(sim.orchestra.vms().len(), 3);
     let reply = call("explode", json!({})).await;
     assert!(
         reply.text().contains("allowed are add, add-pool"),
@@ -221,20 +217,20 @@ async fn the_control_handle_speaks_http_too() {
     let reply = call("halt", json!({ "machine": "nobody" })).await;
     assert_eq!(reply.status, 400);
     assert_eq!(call("reset", json!({})).await.status, 200);
-    assert_eq!(harness.orchestra.vms().len(), 2);
-    assert_eq!(harness.get("/vms").await.as_array().unwrap().len(), 2);
+    assert_eq!(sim.orchestra.vms().len(), 2);
+    assert_eq!(sim.get("/vms").await.as_array().unwrap().len(), 2);
     assert_eq!(
-        harness.world.machines.power(&machine_id(VM1)),
+        sim.world.machines.power(&machine_id(VM1)),
         Some(Power::Running)
     );
-    let state = harness.raw("GET", "/_sim/state", "", &[]).await.json();
+    let state = sim.raw("GET", "/_sim/state", "", &[]).await.json();
     assert_eq!(state["vms"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let harness = Harness::with(documented("## The Xen Orchestra simulator"));
-    let vms = harness.orchestra.vms();
+    let sim = Harness::with(documented("## The Xen Orchestra simulator"));
+    let vms = sim.orchestra.vms();
     assert_eq!(vms.len(), 4 + 20);
     assert_eq!(
         (vms[0].id.as_str(), vms[0].host.as_deref()),
@@ -249,11 +245,11 @@ async fn the_documented_fixture_is_what_it_says() {
         (None, false)
     );
     assert_eq!(
-        harness.orchestra.tokens(),
+        sim.orchestra.tokens(),
         [("everything".to_owned(), DEFAULT_USER.to_owned())]
     );
-    assert_eq!(harness.world.faults.rules().len(), 1);
-    let reply = harness.raw("GET", "/xo/rest/v0/ping", "", &[]).await;
+    assert_eq!(sim.world.faults.rules().len(), 1);
+    let reply = sim.raw("GET", "/xo/rest/v0/ping", "", &[]).await;
     assert_eq!(
         reply.headers["location"],
         "https://xo.sim:18443/rest/v0/ping"
@@ -295,10 +291,10 @@ fn an_impossible_fixture_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_vms_have_addresses_of_their_own() {
-    let harness = Harness::with(
+    let sim = Harness::with(
         "pools: [{name: p}]\nhosts: [{name: a}, {name: b}]\nvms: [{name: n, count: 1000}]",
     );
-    let vms = harness.orchestra.vms();
+    let vms = sim.orchestra.vms();
     let addresses: std::collections::BTreeSet<_> =
         vms.iter().map(|vm| vm.main_address.clone()).collect();
     assert_eq!((vms.len(), addresses.len()), (1000, 1000));

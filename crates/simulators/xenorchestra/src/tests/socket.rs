@@ -11,8 +11,8 @@ use super::*;
 struct Socket(WebSocketStream<DuplexStream>, u64);
 
 impl Socket {
-    async fn open(harness: &Harness) -> Self {
-        let stream = harness.world.pipes.connect(AUTHORITY).unwrap();
+    async fn open(sim: &Harness) -> Self {
+        let stream = sim.world.pipes.connect(AUTHORITY).unwrap();
         let opened = tokio_tungstenite::client_async("ws://xo.sim/api/", stream).await;
         let (socket, response) = opened.unwrap();
         assert_eq!(response.status(), 101);
@@ -39,11 +39,10 @@ impl Socket {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_signs_in_and_makes_a_token() {
-    let harness = Harness::new();
-    harness
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
-    let mut socket = Socket::open(&harness).await;
+    let mut socket = Socket::open(&sim).await;
     shows!(socket.call("session.getUser", json!({})).await, {"result": null});
     let reply = socket.call("token.create", json!({})).await;
     shows!(reply, {"/error/code": 2, "/error/message": "not enough permissions"});
@@ -75,13 +74,12 @@ async fn somebody_signs_in_and_makes_a_token() {
         .await;
     let token = made["result"].as_str().unwrap();
     assert_eq!(
-        harness
-            .call_with(token, "GET", "/vms", Value::Null)
+        sim.call_with(token, "GET", "/vms", Value::Null)
             .await
             .status,
         200
     );
-    let mut other = Socket::open(&harness).await;
+    let mut other = Socket::open(&sim).await;
     assert_eq!(
         other
             .call("session.signIn", json!({ "token": token }))
@@ -90,7 +88,7 @@ async fn somebody_signs_in_and_makes_a_token() {
     );
     let unknown = other.call("vm.explode", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32_601);
-    let calls = harness.world.journal.entries();
+    let calls = sim.world.journal.entries();
     let signed: Vec<u16> = calls
         .iter()
         .filter(|it| it.operation == "session.signIn")
@@ -101,8 +99,8 @@ async fn somebody_signs_in_and_makes_a_token() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_listed_and_changes_told() {
-    let harness = Harness::new();
-    let mut socket = Socket::open(&harness).await;
+    let sim = Harness::new();
+    let mut socket = Socket::open(&sim).await;
     socket
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
@@ -126,34 +124,34 @@ async fn objects_are_listed_and_changes_told() {
         )
         .await;
     assert!(named["result"].get(VM2).is_some());
-    harness.orchestra.halt("worker 1").unwrap();
+    sim.orchestra.halt("worker 1").unwrap();
     let host = socket.next().await.unwrap();
     shows!(host, {"method": "all", "/params/type": "enter"});
     let vm = socket.next().await.unwrap();
     assert_eq!(vm["params"]["items"][VM1]["power_state"], "Halted");
-    harness.orchestra.destroy("worker 1").unwrap();
+    sim.orchestra.destroy("worker 1").unwrap();
     assert_eq!(socket.next().await.unwrap()["params"]["type"], "exit");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_ends_with_its_server() {
-    let harness = Harness::new();
-    let mut signed = Socket::open(&harness).await;
+    let sim = Harness::new();
+    let mut signed = Socket::open(&sim).await;
     signed
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
-    harness.orchestra.restart();
+    sim.orchestra.restart();
     assert_eq!(signed.next().await, None);
-    let mut cut = Socket::open(&harness).await;
-    harness.world.faults.cut_streams(NAME);
+    let mut cut = Socket::open(&sim).await;
+    sim.world.faults.cut_streams(NAME);
     assert_eq!(cut.next().await, None);
-    let mut open = Socket::open(&harness).await;
-    drop(harness);
+    let mut open = Socket::open(&sim).await;
+    drop(sim);
     assert_eq!(open.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_asks_for_no_socket_gets_none() {
-    let harness = Harness::new();
-    assert_eq!(harness.raw("GET", "/api/", "", &[]).await.status, 426);
+    let sim = Harness::new();
+    assert_eq!(sim.raw("GET", "/api/", "", &[]).await.status, 426);
 }
