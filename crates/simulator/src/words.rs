@@ -1,4 +1,4 @@
-//! Enumerations with the words that an API has for them.
+//! Facts as rows: enumerations with the words that an API has for them, and tables.
 
 /// An enumeration, each value with its word: `as_str` and `parse` follow.
 #[macro_export]
@@ -25,5 +25,13 @@ macro_rules! words {
                 }
             }
         }
+    };
+}
+
+/// An array of tuples, one a line: `"a", 1; "b", 2;`.
+#[macro_export]
+macro_rules! table {
+    ($($($cell:expr),+;)*) => {
+        [$(($($cell),+)),*]
     };
 }

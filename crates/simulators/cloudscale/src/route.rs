@@ -40,16 +40,10 @@ impl Cloudscale {
             })
         };
         let mut response = result.unwrap_or_else(|refusal| refusal.response());
-        for (name, value) in [
-            ("access-control-allow-origin", "*"),
-            (
-                "access-control-allow-headers",
-                "Content-Type, Authorization",
-            ),
-            (
-                "access-control-allow-methods",
-                "GET, POST, OPTIONS, PUT, PATCH, DELETE",
-            ),
+        for (name, value) in bowline_simulator::table![
+            "access-control-allow-origin", "*";
+            "access-control-allow-headers", "Content-Type, Authorization";
+            "access-control-allow-methods", "GET, POST, OPTIONS, PUT, PATCH, DELETE";
         ] {
             response
                 .headers_mut()

@@ -10,7 +10,6 @@ use super::Exoscale;
 use super::fields::Fields;
 use super::instances::busy;
 use super::model::{Balancer, Cloud, Zone};
-use super::operations::Effect;
 use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
@@ -130,11 +129,7 @@ impl Exoscale {
         let undone = move |zone: &mut Zone, _| {
             zone.balancers.remove(&failed);
         };
-        Ok(self.begin(
-            cloud,
-            asked.about("load-balancer", &id),
-            Effect::new(done, undone),
-        ))
+        self.begin(cloud, asked.about("load-balancer", &id), done, undone)
     }
 
     pub(super) fn update_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -178,28 +173,27 @@ impl Exoscale {
         asked: &Asked<'_>,
         change: impl FnOnce(&mut Balancer) + Send + 'static,
         otherwise: impl FnOnce(&mut Balancer) + Send + 'static,
-    ) -> Value {
+    ) -> OrRefusal<Value> {
         let id = asked.id().to_owned();
         let found = cloud.zones.get_mut(asked.zone);
         if let Some(balancer) = found.and_then(|zone| zone.balancers.get_mut(&id)) {
             balancer.under_way += 1;
         }
-        let (changed, kept) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| {
-                if let Some(balancer) = zone.balancers.get_mut(&changed) {
-                    balancer.under_way -= 1;
-                    change(balancer);
-                }
-            },
-            move |zone, _| {
-                if let Some(balancer) = zone.balancers.get_mut(&kept) {
-                    balancer.under_way -= 1;
-                    otherwise(balancer);
-                }
-            },
-        );
-        self.begin(cloud, asked.about("load-balancer", &id), effect)
+        let kept = id.clone();
+        let done = move |zone: &mut Zone, _| {
+            if let Some(balancer) = zone.balancers.get_mut(&id) {
+                balancer.under_way -= 1;
+                change(balancer);
+            }
+        };
+        let undone = move |zone: &mut Zone, _| {
+            if let Some(balancer) = zone.balancers.get_mut(&kept) {
+                balancer.under_way -= 1;
+                otherwise(balancer);
+            }
+        };
+        let about = asked.about("load-balancer", asked.id());
+        self.begin(cloud, about, done, undone)
     }
 
     fn change_balancer(
@@ -211,7 +205,7 @@ impl Exoscale {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
-        Ok(self.change_balancer_or(cloud, asked, change, |_| {}))
+        self.change_balancer_or(cloud, asked, change, |_| {})
     }
 
     /// The operation that fails because another is under way, where that matters.
@@ -224,14 +218,8 @@ impl Exoscale {
         if !cloud.quirks.one_change_at_a_time || balancer.under_way == 0 {
             return Ok(None);
         }
-        let effect = Effect::new(|_, _| {}, |_, _| {});
-        let shown = self.begin_with(
-            cloud,
-            asked.about("load-balancer", asked.id()),
-            effect,
-            busy(),
-        );
-        Ok(Some(shown))
+        let about = asked.about("load-balancer", asked.id());
+        self.begin_with(cloud, about, None, busy()).map(Some)
     }
 
     pub(super) fn delete_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -255,11 +243,7 @@ impl Exoscale {
                 balancer.state = before;
             }
         };
-        Ok(self.begin(
-            cloud,
-            asked.about("load-balancer", &id),
-            Effect::new(done, undone),
-        ))
+        self.begin(cloud, asked.about("load-balancer", &id), done, undone)
     }
 }
 

@@ -76,26 +76,20 @@ mod tests {
     #[test]
     fn a_path_means_one_call() {
         type Row<'a> = (&'a str, &'a str, Option<(&'a str, &'a [&'a str])>);
-        let rows: [Row<'_>; 11] = [
-            ("GET", "zone", Some(("list-zones", &[]))),
-            ("GET", "/zone", None),
-            ("GET", "zone/", None),
-            ("POST", "zone", None),
-            ("GET", "instance/x", Some(("get-instance", &["x"]))),
-            ("GET", "instance/", None),
-            ("PUT", "instance/x:stop", Some(("stop-instance", &["x"]))),
-            ("PUT", "instance/x", Some(("update-instance", &["x"]))),
-            (
-                "DELETE",
-                "load-balancer/a/service/b",
-                Some(("delete-load-balancer-service", &["a", "b"])),
-            ),
-            (
-                "DELETE",
-                "load-balancer/a/description",
-                Some(("reset-load-balancer-field", &["a", "description"])),
-            ),
-            ("GET", "load-balancer/a/service/b/c/d", None),
+        let rows: [Row<'_>; 11] = bowline_simulator::table![
+            "GET", "zone", Some(("list-zones", &[]));
+            "GET", "/zone", None;
+            "GET", "zone/", None;
+            "POST", "zone", None;
+            "GET", "instance/x", Some(("get-instance", &["x"]));
+            "GET", "instance/", None;
+            "PUT", "instance/x:stop", Some(("stop-instance", &["x"]));
+            "PUT", "instance/x", Some(("update-instance", &["x"]));
+            "DELETE", "load-balancer/a/service/b",
+                Some(("delete-load-balancer-service", &["a", "b"]));
+            "DELETE", "load-balancer/a/description",
+                Some(("reset-load-balancer-field", &["a", "description"]));
+            "GET", "load-balancer/a/service/b/c/d", None;
         ];
         for (method, path, wanted) in rows {
             let method = Method::from_bytes(method.as_bytes()).unwrap();

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::Exoscale;
 use super::catalog::{TEMPLATES, kind};
 use super::fields::Fields;
-use super::model::{Cloud, Instance, State};
-use super::operations::{Effect, Ending};
+use super::model::{Cloud, Instance, State, Zone};
+use super::operations::Ending;
 use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
@@ -202,11 +202,9 @@ impl Exoscale {
             State::Stopped
         };
         let (made, failed) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.set_state(&made, ready),
-            move |zone, _| zone.lose_instance(&failed),
-        );
-        Ok(self.begin(cloud, asked.about("instance", &id), effect))
+        let done = move |zone: &mut Zone, _| zone.set_state(&made, ready);
+        let undone = move |zone: &mut Zone, _| zone.lose_instance(&failed);
+        self.begin(cloud, asked.about("instance", &id), done, undone)
     }
 
     pub(super) fn update_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -218,7 +216,7 @@ impl Exoscale {
         let v4 = cloud.addresses.instance();
         let v6 = (assignment == Some("dual")).then(|| cloud.addresses.instance_v6());
         let changed = id.clone();
-        let done = move |zone: &mut super::model::Zone, _| {
+        let done = move |zone: &mut Zone, _| {
             let Some(instance) = zone.instances.get_mut(&changed) else {
                 return;
             };
@@ -231,8 +229,7 @@ impl Exoscale {
                 instance.ipv6 = instance.ipv6.or(v6).filter(|_| has_v6);
             }
         };
-        let effect = Effect::new(done, |_, _| {});
-        Ok(self.begin(cloud, asked.about("instance", &id), effect))
+        self.begin(cloud, asked.about("instance", &id), done, |_, _| {})
     }
 
     pub(super) fn delete_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -241,50 +238,17 @@ impl Exoscale {
         let zone = cloud.zone_mut(asked.zone)?;
         zone.set_state(&id, State::Destroying);
         let (gone, stays) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.lose_instance(&gone),
-            move |zone, _| zone.set_state(&stays, before),
-        );
-        Ok(self.begin(cloud, asked.about("instance", &id), effect))
+        let done = move |zone: &mut Zone, _| zone.lose_instance(&gone);
+        let undone = move |zone: &mut Zone, _| zone.set_state(&stays, before);
+        self.begin(cloud, asked.about("instance", &id), done, undone)
     }
 
-    pub(super) fn start_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        self.power(
-            cloud,
-            asked,
-            State::Stopped,
-            State::Starting,
-            State::Running,
-        )
-    }
-
-    pub(super) fn stop_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        self.power(
-            cloud,
-            asked,
-            State::Running,
-            State::Stopping,
-            State::Stopped,
-        )
-    }
-
-    pub(super) fn reboot_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
-        self.power(
-            cloud,
-            asked,
-            State::Running,
-            State::Starting,
-            State::Running,
-        )
-    }
-
-    fn power(
+    /// Brings an instance from one state through another to a third.
+    pub(super) fn power(
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-        before: State,
-        meanwhile: State,
-        after: State,
+        [before, meanwhile, after]: [State; 3],
     ) -> OrRefusal<Value> {
         let instance = found(cloud, asked)?;
         if instance.state != before {
@@ -294,18 +258,12 @@ impl Exoscale {
         }
         let id = instance.id.clone();
         cloud.zone_mut(asked.zone)?.set_state(&id, meanwhile);
-        let (done, undone) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.set_state(&done, after),
-            move |zone, _| zone.set_state(&undone, before),
-        );
         let bare = cloud.quirks.no_reference_of_power;
-        let shown = self.begin(
-            cloud,
-            asked.about("instance", if bare { "" } else { &id }),
-            effect,
-        );
-        Ok(shown)
+        let about = asked.about("instance", if bare { "" } else { asked.id() });
+        let same = id.clone();
+        let done = move |zone: &mut Zone, _| zone.set_state(&id, after);
+        let undone = move |zone: &mut Zone, _| zone.set_state(&same, before);
+        self.begin(cloud, about, done, undone)
     }
 }
 

@@ -9,7 +9,7 @@ use super::balancers::{DESCRIPTION, described};
 use super::fields::Fields;
 use super::instances::{ASSIGNMENTS, DISK, NewInstance, kind_and_template};
 use super::model::{Cloud, Pool, State, Zone};
-use super::operations::{About, Effect};
+use super::operations::About;
 use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
@@ -122,11 +122,7 @@ impl Exoscale {
             zone.pools.remove(&gone.0);
             zone.lose_instances(&gone.1);
         };
-        Ok(self.begin(
-            cloud,
-            asked.about("instance-pool", &id),
-            Effect::new(done, undone),
-        ))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 
     pub(super) fn update_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -152,11 +148,7 @@ impl Exoscale {
         };
         let same = id.clone();
         let undone = move |zone: &mut Zone, _| zone.ready(&same, &[]);
-        Ok(self.begin(
-            cloud,
-            asked.about("instance-pool", &id),
-            Effect::new(done, undone),
-        ))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 
     pub(super) fn scale_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -207,7 +199,7 @@ impl Exoscale {
             zone.lose_instances(&failed.1);
             zone.resize(&failed.0, before, "running");
         };
-        Ok(self.begin(cloud, about, Effect::new(done, undone)))
+        self.begin(cloud, about, done, undone)
     }
 
     fn shrink(
@@ -232,7 +224,7 @@ impl Exoscale {
             zone.resize(&stays.0, before, "running");
             zone.ready(&stays.0, &stays.1);
         };
-        Ok(self.begin(cloud, about, Effect::new(done, undone)))
+        self.begin(cloud, about, done, undone)
     }
 
     pub(super) fn evict_members(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -285,11 +277,7 @@ impl Exoscale {
             zone.lose_instances(&members);
         };
         let undone = move |zone: &mut Zone, _| zone.ready(&stays.0, &stays.1);
-        Ok(self.begin(
-            cloud,
-            asked.about("instance-pool", &id),
-            Effect::new(done, undone),
-        ))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::calls::call;
 use super::catalog::{TEMPLATES, TYPES, show_kind, show_template, zone_id};
+use super::model::State::{Running, Starting, Stopped, Stopping};
 use super::model::{Cloud, Zone};
 use super::operations::{About, Operation};
 use super::refusal::{OrRefusal, Refusal, answer};
@@ -239,9 +240,9 @@ impl Exoscale {
             "create-instance" => self.create_instance(cloud, asked),
             "update-instance" => self.update_instance(cloud, asked),
             "delete-instance" => self.delete_instance(cloud, asked),
-            "start-instance" => self.start_instance(cloud, asked),
-            "stop-instance" => self.stop_instance(cloud, asked),
-            "reboot-instance" => self.reboot_instance(cloud, asked),
+            "start-instance" => self.power(cloud, asked, [Stopped, Starting, Running]),
+            "stop-instance" => self.power(cloud, asked, [Running, Stopping, Stopped]),
+            "reboot-instance" => self.power(cloud, asked, [Running, Starting, Running]),
             "create-instance-pool" => self.create_pool(cloud, asked),
             "update-instance-pool" => self.update_pool(cloud, asked),
             "scale-instance-pool" => self.scale_pool(cloud, asked),

@@ -184,7 +184,7 @@ impl Exoscale {
             }
         };
         let undone = move |balancer: &mut Balancer| balancer.services.retain(|it| it.id != id);
-        Ok(self.change_balancer_or(cloud, asked, done, undone))
+        self.change_balancer_or(cloud, asked, done, undone)
     }
 
     pub(super) fn update_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
@@ -255,6 +255,6 @@ impl Exoscale {
             }
         };
         let done = move |balancer: &mut Balancer| change(balancer, &id);
-        Ok(self.change_balancer_or(cloud, asked, done, undone))
+        self.change_balancer_or(cloud, asked, done, undone)
     }
 }

@@ -371,17 +371,11 @@ pub(super) mod tests {
     #[test]
     fn refusals_say_what_is_wrong_with_the_header() {
         let good = header("/acme/keys/x", "rsa-sha256", "date", "AAAA");
-        for (header, wanted) in [
-            (
-                good.replace("rsa-sha256", "ecdsa-sha384"),
-                "ecdsa-sha384 is not supported",
-            ),
-            (good.replace("keyId", "key"), "keyId was not specified"),
-            (
-                good.replace("\"date\"", "\"date host\""),
-                "host was not in the request",
-            ),
-            ("Signature nonsense".to_owned(), "bad param format"),
+        for (header, wanted) in bowline_simulator::table![
+            good.replace("rsa-sha256", "ecdsa-sha384"), "ecdsa-sha384 is not supported";
+            good.replace("keyId", "key"), "keyId was not specified";
+            good.replace("\"date\"", "\"date host\""), "host was not in the request";
+            "Signature nonsense".to_owned(), "bad param format";
         ] {
             let refusal = read(&request("GET", "/", &header), now()).unwrap_err();
             assert_eq!(

@@ -81,28 +81,17 @@ mod tests {
     #[test]
     fn a_path_means_one_call() {
         type Row<'a> = (&'a str, &'a str, Option<(&'a str, &'a [&'a str])>);
-        let rows: [Row<'_>; 9] = [
-            ("GET", "vms", Some(("GetVms", &[]))),
-            ("GET", "vms/", None),
-            ("PATCH", "vms", None),
-            ("GET", "vms/x", Some(("GetVm", &["x"]))),
-            ("POST", "vms/x/actions/start", Some(("StartVm", &["x"]))),
-            ("POST", "vms/x/actions/explode", None),
-            (
-                "POST",
-                "users/authentication_tokens",
-                Some(("PostDeprecatedAuthenticationTokens", &[])),
-            ),
-            (
-                "POST",
-                "users/me/authentication_tokens",
-                Some(("PostAuthenticationTokens", &["me"])),
-            ),
-            (
-                "DELETE",
-                "events/x/subscriptions/VM",
-                Some(("RemoveSubscription", &["x", "VM"])),
-            ),
+        let rows: [Row<'_>; 9] = bowline_simulator::table![
+            "GET", "vms", Some(("GetVms", &[]));
+            "GET", "vms/", None;
+            "PATCH", "vms", None;
+            "GET", "vms/x", Some(("GetVm", &["x"]));
+            "POST", "vms/x/actions/start", Some(("StartVm", &["x"]));
+            "POST", "vms/x/actions/explode", None;
+            "POST", "users/authentication_tokens",
+                Some(("PostDeprecatedAuthenticationTokens", &[]));
+            "POST", "users/me/authentication_tokens", Some(("PostAuthenticationTokens", &["me"]));
+            "DELETE", "events/x/subscriptions/VM", Some(("RemoveSubscription", &["x", "VM"]));
         ];
         for (method, path, wanted) in rows {
             let method: Method = method.parse().unwrap();

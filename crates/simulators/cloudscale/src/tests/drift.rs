@@ -143,32 +143,15 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
     let before = cloud.balancers().remove(0);
     let pool = &before.pools[0];
     let monitor = pool.monitor.as_ref().unwrap();
-    for (id, attributes) in [
-        (
-            "k8s-service-1",
-            json!({"name": "mine", "tags": {}, "flavor": "lb-large", "zone": "lpg1"}),
-        ),
-        (
-            &*pool.uuid,
-            json!({"algorithm": "source_ip", "protocol": "udp", "name": "p"}),
-        ),
-        (
-            &*pool.members[0].uuid,
-            json!({"monitor_port": null, "protocol_port": 9, "enabled": false}),
-        ),
-        (
-            &*pool.members[1].uuid,
-            json!({"address": "10.30.0.9", "subnet": "s2"}),
-        ),
-        (
-            &*pool.listeners[0].uuid,
-            json!({"protocol_port": 81, "pool": null, "timeout_member_data_ms": 7}),
-        ),
-        (&*monitor.uuid, json!({"type": "http", "delay_s": 5})),
-        (
-            &*monitor.uuid,
-            json!({"http": {"version": "1.0", "host": "a.b"}}),
-        ),
+    for (id, attributes) in bowline_simulator::table![
+        "k8s-service-1", json!({"name": "mine", "tags": {}, "flavor": "lb-large", "zone": "lpg1"});
+        &*pool.uuid, json!({"algorithm": "source_ip", "protocol": "udp", "name": "p"});
+        &*pool.members[0].uuid, json!({"monitor_port": null, "protocol_port": 9, "enabled": false});
+        &*pool.members[1].uuid, json!({"address": "10.30.0.9", "subnet": "s2"});
+        &*pool.listeners[0].uuid,
+            json!({"protocol_port": 81, "pool": null, "timeout_member_data_ms": 7});
+        &*monitor.uuid, json!({"type": "http", "delay_s": 5});
+        &*monitor.uuid, json!({"http": {"version": "1.0", "host": "a.b"}});
     ] {
         cloud.edit(id, &map(attributes)).unwrap();
     }
@@ -191,22 +174,10 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
     assert_eq!(after.loose_listeners[0].protocol_port, 81);
     let changed = after.pools[0].monitor.as_ref().unwrap();
     assert_eq!(changed.http.as_ref().unwrap().version, "1.0");
-    for (id, attributes, reason) in [
-        (
-            "nobody",
-            json!({}),
-            "cannot edit \"nobody\": there is nothing of that uuid",
-        ),
-        (
-            "b1",
-            json!({"colour": "red"}),
-            "colour: There is no such attribute.",
-        ),
-        (
-            &*pool.uuid,
-            json!({"protocol": "x"}),
-            "protocol: Expect one of",
-        ),
+    for (id, attributes, reason) in bowline_simulator::table![
+        "nobody", json!({}), "cannot edit \"nobody\": there is nothing of that uuid";
+        "b1", json!({"colour": "red"}), "colour: There is no such attribute.";
+        &*pool.uuid, json!({"protocol": "x"}), "protocol: Expect one of";
     ] {
         let message = cloud.edit(id, &map(attributes)).unwrap_err().to_string();
         assert!(message.contains(reason), "{message}");

@@ -36,33 +36,15 @@ fn an_empty_fixture_is_an_empty_cloud() {
 
 #[test]
 fn a_mistake_is_named_with_its_place_and_what_is_allowed() {
-    for (text, fragments) in [
-        (
-            "machnies: []",
-            vec!["line 1", "column 1", "machnies", "machines", "networks"],
-        ),
-        (
-            "machines:\n  - name: a\n    flavour: b\n",
-            vec!["line 3", "column 5", "flavour", "flavor"],
-        ),
-        (
-            "timings:\n  create: soon\n",
-            vec!["line 2", "soon", "length of time"],
-        ),
-        (
-            "timings:\n  create: 1s..2s\n",
-            vec!["line 2", "not a range"],
-        ),
-        ("tokens:\n  - project: x\n", vec!["value"]),
-        (
-            "networks:\n  - name: n\n    subnets: [{cidr: nonsense}]\n",
-            vec!["line 3"],
-        ),
-        ("machines: 7", vec!["line 1"]),
-        (
-            "faults:\n  - action: reset\n    tmies: 1\n",
-            vec!["line 3", "tmies", "times"],
-        ),
+    for (text, fragments) in bowline_simulator::table![
+        "machnies: []", vec!["line 1", "column 1", "machnies", "machines", "networks"];
+        "machines:\n  - name: a\n    flavour: b\n", vec!["line 3", "column 5", "flavour", "flavor"];
+        "timings:\n  create: soon\n", vec!["line 2", "soon", "length of time"];
+        "timings:\n  create: 1s..2s\n", vec!["line 2", "not a range"];
+        "tokens:\n  - project: x\n", vec!["value"];
+        "networks:\n  - name: n\n    subnets: [{cidr: nonsense}]\n", vec!["line 3"];
+        "machines: 7", vec!["line 1"];
+        "faults:\n  - action: reset\n    tmies: 1\n", vec!["line 3", "tmies", "times"];
     ] {
         let message = parse::<Fixture>("cloud.yaml", text)
             .unwrap_err()

@@ -134,16 +134,10 @@ async fn every_answer_has_the_cross_origin_headers_once() {
     ] {
         let reply = sim.client.call(method, path, &Value::Null).await;
         assert_eq!(reply.status, status);
-        for (name, value) in [
-            ("access-control-allow-origin", "*"),
-            (
-                "access-control-allow-headers",
-                "Content-Type, Authorization",
-            ),
-            (
-                "access-control-allow-methods",
-                "GET, POST, OPTIONS, PUT, PATCH, DELETE",
-            ),
+        for (name, value) in bowline_simulator::table![
+            "access-control-allow-origin", "*";
+            "access-control-allow-headers", "Content-Type, Authorization";
+            "access-control-allow-methods", "GET, POST, OPTIONS, PUT, PATCH, DELETE";
         ] {
             let all: Vec<_> = reply.headers.get_all(name).iter().collect();
             assert_eq!(all, [value], "{name}");

@@ -243,24 +243,12 @@ fn a_mistake_in_a_fixture_is_named() {
             .to_string();
         assert!(error.contains(fragment), "{error}");
     }
-    for (text, fragment) in [
-        (
-            "instances: [{name: a, type: huge.huge}]",
-            "no instance type \"huge.huge\"",
-        ),
-        (
-            "instances: [{name: a, instance_pool: p}]",
-            "no instance pool of the id \"p\"",
-        ),
-        (
-            "instances: [{name: a, count: 2, id: x}]",
-            "cannot have one id",
-        ),
-        ("load_balancers: [{name: a}, {name: a}]", "must be unique"),
-        (
-            "faults: [{action: truncated, code: 500}]",
-            "does not take the key code",
-        ),
+    for (text, fragment) in bowline_simulator::table![
+        "instances: [{name: a, type: huge.huge}]", "no instance type \"huge.huge\"";
+        "instances: [{name: a, instance_pool: p}]", "no instance pool of the id \"p\"";
+        "instances: [{name: a, count: 2, id: x}]", "cannot have one id";
+        "load_balancers: [{name: a}, {name: a}]", "must be unique";
+        "faults: [{action: truncated, code: 500}]", "does not take the key code";
     ] {
         let fixture = fixture::parse("test", text).unwrap();
         let error = Exoscale::from_fixture(&World::simulated(1), fixture)

@@ -77,23 +77,13 @@ async fn an_instance_starts_stops_and_goes_and_its_machine_with_it() {
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_with_an_instance_is_refused() {
     let sim = Harness::with("quirks: {most_instances: 1}");
-    for (name, value, status, fragment) in [
-        ("disk-size", json!(5), 400, "disk-size must be between"),
-        ("name", json!(""), 400, "name must have"),
-        (
-            "instance-type",
-            json!({ "id": UNKNOWN }),
-            404,
-            "Instance type",
-        ),
-        (
-            "instance-type",
-            json!({ "id": "standard.medium" }),
-            404,
-            "Instance type",
-        ),
-        ("template", json!({ "id": UNKNOWN }), 404, "Template"),
-        ("template", Value::Null, 400, "template is missing"),
+    for (name, value, status, fragment) in bowline_simulator::table![
+        "disk-size", json!(5), 400, "disk-size must be between";
+        "name", json!(""), 400, "name must have";
+        "instance-type", json!({ "id": UNKNOWN }), 404, "Instance type";
+        "instance-type", json!({ "id": "standard.medium" }), 404, "Instance type";
+        "template", json!({ "id": UNKNOWN }), 404, "Template";
+        "template", Value::Null, 400, "template is missing";
     ] {
         let mut body = new_instance("a");
         body[name] = value;

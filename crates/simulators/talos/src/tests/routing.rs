@@ -53,23 +53,13 @@ async fn a_call_goes_to_the_machine_that_has_the_address() {
 async fn bad_headers_are_refused() {
     let sim = Harness::new();
     let caller = sim.reader().await;
-    for (headers, code, text) in [
-        (
-            &[("node", "10.0.0.5"), ("node", "10.0.0.6")][..],
-            Code::InvalidArgument,
-            "node metadata must be single-valued",
-        ),
-        (&[("node", "")], Code::Internal, "invalid target \"\""),
-        (
-            &[("node", "10.0.0.5:50000")],
-            Code::Internal,
-            "invalid target \"10.0.0.5:50000\"",
-        ),
-        (
-            &[("nodes", "10.0.0.5")],
-            Code::InvalidArgument,
-            "one-2-many proxying is not supported for method /cosi.resource.State/Get",
-        ),
+    for (headers, code, text) in bowline_simulator::table![
+        &[("node", "10.0.0.5"), ("node", "10.0.0.6")][..], Code::InvalidArgument,
+            "node metadata must be single-valued";
+        &[("node", "")], Code::Internal, "invalid target \"\"";
+        &[("node", "10.0.0.5:50000")], Code::Internal, "invalid target \"10.0.0.5:50000\"";
+        &[("nodes", "10.0.0.5")], Code::InvalidArgument,
+            "one-2-many proxying is not supported for method /cosi.resource.State/Get";
     ] {
         let refused = told(nodename(&caller, headers).await);
         assert_eq!(refused, (code, text.to_owned()), "{headers:?}");

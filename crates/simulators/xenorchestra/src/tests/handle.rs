@@ -258,27 +258,16 @@ async fn the_documented_fixture_is_what_it_says() {
 
 #[test]
 fn an_impossible_fixture_says_why() {
-    for (fixture, wanted) in [
-        (
-            "hosts: [{name: a}]",
-            "cannot add the host a: there are no pools",
-        ),
-        (
-            "pools: [{name: p}]\nvms: [{name: a}]",
-            "cannot add the VM a: its pool has no host that runs",
-        ),
-        (
-            "pools: [{name: p}]\nvms: [{name: a, host: h}]",
-            "cannot add the VM a: there is no host \"h\"",
-        ),
-        (
-            "pools: [{name: p, connection: lost}]",
-            "cannot add the pool p: \"lost\" is none of connected, connecting, disconnected",
-        ),
-        (
-            "tokens: [{value: t, user: nobody}]",
-            "cannot give a token to nobody: there is no user of that name",
-        ),
+    for (fixture, wanted) in bowline_simulator::table![
+        "hosts: [{name: a}]", "cannot add the host a: there are no pools";
+        "pools: [{name: p}]\nvms: [{name: a}]",
+            "cannot add the VM a: its pool has no host that runs";
+        "pools: [{name: p}]\nvms: [{name: a, host: h}]",
+            "cannot add the VM a: there is no host \"h\"";
+        "pools: [{name: p, connection: lost}]",
+            "cannot add the pool p: \"lost\" is none of connected, connecting, disconnected";
+        "tokens: [{value: t, user: nobody}]",
+            "cannot give a token to nobody: there is no user of that name";
     ] {
         let fixture: Fixture = fixture::parse("test", fixture).unwrap();
         let error = XenOrchestra::from_fixture(&World::simulated(1), fixture).unwrap_err();
