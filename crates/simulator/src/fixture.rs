@@ -80,7 +80,10 @@ macro_rules! setters {
         }
         $crate::setters! { $spec: $($rest)* }
     };
-    ($spec:ident: $($(#[$doc:meta])* $name:ident($($given:ident: $kind:ty),*) |$it:ident| $set:expr;)*) => {
+    (
+        $spec:ident:
+        $($(#[$doc:meta])* $name:ident($($given:ident: $kind:ty),*) |$it:ident| $set:expr;)*
+    ) => {
         impl $spec { $(
             $(#[$doc])*
             #[must_use]

@@ -34,6 +34,24 @@ impl HandleError {
             reason: reason.to_string(),
         }
     }
+
+    /// That task needs something of that kind, which is not there.
+    pub fn unknown(task: &'static str, kind: &str, name: &str) -> Self {
+        let reason = "there is none of that id, nor exactly one of that name";
+        Self::new(task, &format!("the {kind} {name:?}"), reason)
+    }
+}
+
+/// The one of that id, else the only one of that name.
+pub fn by_id_or_name<T>(
+    all: impl Iterator<Item = T> + Clone,
+    wanted: &str,
+    id: impl Fn(&T) -> &str,
+    name: impl Fn(&T) -> &str,
+) -> Option<T> {
+    let mut named = all.clone().filter(|it| name(it) == wanted);
+    let only = || named.next().filter(|_| named.next().is_none());
+    all.into_iter().find(|it| id(it) == wanted).or_else(only)
 }
 
 /// Adds all that a fixture lists of one kind.

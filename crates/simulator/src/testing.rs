@@ -181,8 +181,8 @@ macro_rules! rows {
     };
 }
 
-/// Asserts members of a value, by name or by pointer: `shows!(made, {"mtu": 1500, "/zone/slug": "a"})`.
-/// Null stands for a missing one.
+/// Asserts members of a value, by name or by pointer; null stands for a missing one:
+/// `shows!(made, {"mtu": 1500, "/zone/slug": "a"})`.
 #[macro_export]
 macro_rules! shows {
     ($value:expr, $members:tt) => {

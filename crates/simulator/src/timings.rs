@@ -38,7 +38,7 @@ impl From<Span> for Duration {
     }
 }
 
-/// Durations with their defaults, and as a fixture gives them: some of them, such as `2s` or `500ms`.
+/// Durations with their defaults, and as a fixture gives some of them, such as `2s` or `500ms`.
 #[macro_export]
 macro_rules! timings {
     (

@@ -201,7 +201,8 @@ impl ServerBuilder {
 }
 
 crate::setters! { ServerBuilder:
-    /// Under another name than the API's in the journal and in fault rules, where there are several of one kind.
+    /// Under another name than the API's in the journal and in fault rules, where there are several
+    /// of one kind.
     named(name: &str) |builder| builder.name = name.into();
     limits(limits: Limits) |builder| builder.limits = limits;
     /// As those servers are that do not know HTTP/2.

@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSpec {
     /// Its name, by which machines of the fixture refer to it.
@@ -85,22 +85,12 @@ pub struct NetworkSpec {
     pub subnets: Vec<SubnetSpec>,
 }
 
-impl NetworkSpec {
+bowline_simulator::setters! {
     /// A network of that name without subnets.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            uuid: None,
-            project: default_project(),
-            zone: None,
-            mtu: None,
-            tags: BTreeMap::new(),
-            subnets: Vec::new(),
-        }
-    }
-}
-
-bowline_simulator::setters! { NetworkSpec:
+    NetworkSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.project = default_project();
+    };
     subnet(cidr: IpNet) |spec| spec.subnets.push(SubnetSpec {
         cidr,
         uuid: None,
@@ -124,7 +114,7 @@ pub struct SubnetSpec {
 }
 
 /// A server of the fixture, of the control handle and of tests.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
     /// Its name. With `count`, a number is added to it: `worker-1`, `worker-2`, …
@@ -146,25 +136,12 @@ pub struct MachineSpec {
     pub tags: BTreeMap<String, String>,
 }
 
-impl MachineSpec {
+bowline_simulator::setters! {
     /// A running machine of that name with one public interface.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            count: None,
-            uuid: None,
-            project: default_project(),
-            zone: None,
-            flavor: None,
-            image: None,
-            status: None,
-            interfaces: None,
-            tags: BTreeMap::new(),
-        }
-    }
-}
-
-bowline_simulator::setters! { MachineSpec:
+    MachineSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.project = default_project();
+    };
     uuid(uuid: &str) |spec| spec.uuid = Some(uuid.to_owned());
     project(project: &str) |spec| project.clone_into(&mut spec.project);
     zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
@@ -172,10 +149,11 @@ bowline_simulator::setters! { MachineSpec:
     /// Not running.
     stopped() |spec| spec.status = Some("stopped".to_owned());
     /// With a further interface: `public`, or a network by name or uuid.
-    interface(network: &str, addresses: Option<Vec<IpAddr>>) |spec| spec.interfaces.get_or_insert_default().push(InterfaceSpec {
-        network: network.to_owned(),
-        addresses,
-    });
+    interface(network: &str, addresses: Option<Vec<IpAddr>>) |spec| {
+        let network = network.to_owned();
+        let interfaces = spec.interfaces.get_or_insert_default();
+        interfaces.push(InterfaceSpec { network, addresses });
+    };
 }
 
 /// An interface of a machine.

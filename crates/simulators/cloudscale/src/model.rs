@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use bowline_simulator::handle::by_id_or_name;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -300,21 +301,10 @@ impl Cloud {
 
     /// The project and uuid of a server, found by uuid or by a name that only one has.
     pub(super) fn find(&self, machine: &str) -> Option<(String, String)> {
-        let by_uuid = self
-            .projects
-            .iter()
-            .find(|(_, p)| p.servers.get(machine).is_some());
-        if let Some((project, _)) = by_uuid {
-            return Some((project.clone(), machine.to_owned()));
-        }
         let all = self.projects.iter();
         let all = all.flat_map(|(name, project)| project.servers.all().map(move |s| (name, s)));
-        let mut named = all.filter(|(_, server)| server.name == machine);
-        let (project, server) = named.next()?;
-        named
-            .next()
-            .is_none()
-            .then(|| (project.clone(), server.uuid.clone()))
+        let found = by_id_or_name(all, machine, |(_, it)| &it.uuid, |(_, it)| &it.name);
+        found.map(|(project, server)| (project.clone(), server.uuid.clone()))
     }
 
     /// A network that a project can see, its own or a public one.

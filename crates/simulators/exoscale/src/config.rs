@@ -46,8 +46,7 @@ impl Key {
 bowline_simulator::timings! {
     /// How long things take; zero is allowed everywhere.
     pub struct Timings, TimingsSpec: Span {
-        /// From the answer to a change until its operation has succeeded. Zero: the answer says so at
-        /// once.
+        /// From the answer to a change until its operation has succeeded. Zero: the answer says so.
         operation: Duration = Duration::from_secs(1),
         /// The same for single operations, by their ids.
         operations: BTreeMap<String, Duration> = BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The control handle: what tests and the sandbox do to the cloud directly.
 //!
-//! Nothing here takes time: a fixture is set, not played. Things are named by their id, or by a name that
-//! only one of their kind has in all zones.
+//! Nothing here takes time. Things are named by their id, or by a name that only one of their kind
+//! has in all zones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,13 +26,7 @@ impl Exoscale {
             let (zone, id) = cloud.find(name, sort)?;
             work(cloud.zones.get_mut(&zone)?, &id)
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                task,
-                &format!("the {} {name:?}", sort.noun()),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown(task, sort.noun(), name))
     }
 
     fn change_instance(

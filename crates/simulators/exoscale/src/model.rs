@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -304,19 +305,10 @@ pub(super) struct Cloud {
 impl Cloud {
     /// Where something is: its zone and its id, by its id or by a name that only one has.
     pub(super) fn find(&self, wanted: &str, of: Sort) -> Option<(String, String)> {
-        let all = || {
-            self.zones
-                .iter()
-                .flat_map(|(zone, content)| of.all(zone, content))
-        };
-        if let Some((zone, id, _)) = all().find(|(_, id, _)| *id == wanted) {
-            return Some((zone.to_owned(), id.to_owned()));
-        }
-        let mut named = all().filter(|(.., name)| *name == wanted);
-        match (named.next(), named.next()) {
-            (Some((zone, id, _)), None) => Some((zone.to_owned(), id.to_owned())),
-            _ => None,
-        }
+        let zones = self.zones.iter();
+        let all = zones.flat_map(|(zone, content)| of.all(zone, content));
+        let (zone, id, _) = by_id_or_name(all, wanted, |it| it.1, |it| it.2)?;
+        Some((zone.to_owned(), id.to_owned()))
     }
 }
 

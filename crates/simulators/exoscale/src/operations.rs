@@ -171,7 +171,7 @@ impl Cloud {
 }
 
 impl Exoscale {
-    /// Begins an operation, and shows it: `done` happens when it ends, `undone` if it does not succeed.
+    /// Begins an operation, and shows it: `done` happens when it succeeds, `undone` if it does not.
     pub(super) fn begin(
         &self,
         cloud: &mut Cloud,

@@ -201,7 +201,7 @@ impl Api for Rack {
         for machine in all.machines {
             self.world.machines.destroy(&machine.id());
         }
-        // It could be set before, so it can be set again; a fixture without machines is a file, too.
+        // It could be loaded before; a fixture without machines is a file, too.
         if let Err(error) = self
             .load()
             .map_err(|error| error.to_string())

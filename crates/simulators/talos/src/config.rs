@@ -10,7 +10,7 @@ bowline_simulator::timings! {
     /// How long things take; zero is allowed everywhere.
     #[derive(Copy)]
     pub struct Timings, TimingsSpec: Span {
-        /// How long an endpoint tries to reach a machine that does not exist. The real one: about 20 s.
+        /// How long an endpoint tries to reach a machine that does not exist; really about 20 s.
         unknown: Duration = Duration::ZERO,
         /// How long an endpoint tries to reach a machine that is down.
         down: Duration = Duration::from_secs(20),

@@ -119,7 +119,9 @@ bowline_simulator::bodies! {
     InStage { machine: String, stage: String }
     Addresses { machine: String, addresses: Vec<String> }
     Platform { machine: String, platform: PlatformSpec }
-    Remove { machine: String, namespace: String, #[serde(rename = "type")] kind: String, id: String }
+    Remove {
+        machine: String, namespace: String, #[serde(rename = "type")] kind: String, id: String
+    }
     Hang { machine: String, on: bool }
     CutList { machine: String, after: usize }
     Fail {

@@ -1,4 +1,4 @@
-//! The fixture: what a simulated Triton contains at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what a data center contains at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -219,9 +219,13 @@ bowline_simulator::setters! {
     package(package: &str) |spec| spec.package = Some(package.to_owned());
     state(state: State) |spec| spec.state = Some(state.as_str().to_owned());
     /// On these networks, by id or name, and no others.
-    networks(networks: &[&str]) |spec| spec.networks = Some(networks.iter().map(ToString::to_string).collect());
+    networks(networks: &[&str]) |spec| {
+        spec.networks = Some(networks.iter().map(ToString::to_string).collect());
+    };
     /// With these addresses, in the order of its networks.
-    addresses(addresses: &[&str]) |spec| spec.addresses = addresses.iter().map(ToString::to_string).collect();
+    addresses(addresses: &[&str]) |spec| {
+        spec.addresses = addresses.iter().map(ToString::to_string).collect();
+    };
     tag(key: &str, value: impl Into<Value>) |spec| spec.tags.insert(key.to_owned(), value.into());
 }
 

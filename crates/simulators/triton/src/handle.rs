@@ -1,7 +1,7 @@
 //! The control handle: what tests and the sandbox do to the cloud directly.
 //!
-//! Nothing here takes time: a fixture is set, not played. Machines are named by their id, or by a name
-//! that only one live machine has.
+//! Nothing here takes time. Machines are named by their id, or by a name that only one live machine
+//! has.
 
 use std::net::IpAddr;
 
@@ -35,13 +35,7 @@ impl Triton {
             }
             Some(done)
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                task,
-                &format!("the machine {machine:?}"),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown(task, "machine", machine))
     }
 
     /// Gives a machine another state at once.
@@ -290,13 +284,7 @@ impl Triton {
             cloud.networks.get_mut(&id)?.routes = routes;
             Some(())
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                "change the routes of",
-                &format!("the network {network:?}"),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown("change the routes of", "network", network))
     }
 
     /// Enables or disables a firewall rule by hand; false if there is none of that id.

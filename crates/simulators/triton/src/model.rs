@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -336,12 +337,7 @@ impl Cloud {
 
     /// A network by its id, or by a name that only one has.
     pub(super) fn find_network(&self, name: &str) -> Option<&Network> {
-        if let Some(network) = self.networks.get(name) {
-            return Some(network);
-        }
-        let mut named = self.networks.all().filter(|it| it.name == name);
-        let found = named.next()?;
-        named.next().is_none().then_some(found)
+        by_id_or_name(self.networks.all(), name, |it| &it.id, |it| &it.name)
     }
 
     /// A package by id or name.

@@ -1,7 +1,7 @@
 //! The control handle: what tests and the sandbox do to pools, hosts, VMs and users directly.
 //!
-//! Nothing here takes time, unless it says so: a fixture is set, not played. Things are named by their id, or
-//! by a name that only one of their kind has.
+//! Nothing here takes time, unless it says so. Things are named by their id, or by a name that only
+//! one of their kind has.
 
 use bowline_simulator::KubeletSpec;
 use bowline_simulator::handle::{HandleError, HandleResult};
@@ -28,13 +28,7 @@ impl XenOrchestra {
             let id = cloud.find(kind, name)?;
             work(cloud, &id)
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                task,
-                &format!("the {} {name:?}", kind.word()),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown(task, kind.word(), name))
     }
 
     fn change_vm(&self, task: &'static str, vm: &str, work: impl FnOnce(&mut Vm)) -> HandleResult {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -281,14 +282,8 @@ impl Cloud {
             Kind::Host => self.hosts.all().map(|it| (&*it.id, &*it.name)).collect(),
             Kind::Pool => self.pools.all().map(|it| (&*it.id, &*it.name)).collect(),
         };
-        if all.iter().any(|(id, _)| *id == wanted) {
-            return Some(wanted.to_owned());
-        }
-        let mut named = all.iter().filter(|(_, name)| *name == wanted);
-        match (named.next(), named.next()) {
-            (Some((id, _)), None) => Some((*id).to_owned()),
-            _ => None,
-        }
+        let found = by_id_or_name(all.into_iter(), wanted, |it| it.0, |it| it.1);
+        found.map(|(id, _)| id.to_owned())
     }
 
     /// Whether an object is shown.

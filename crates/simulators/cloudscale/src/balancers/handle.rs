@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -227,13 +228,8 @@ fn edit_one(
 pub(crate) fn find_balancer(cloud: &Cloud, id: &str) -> Option<(String, String)> {
     let all = cloud.projects.iter();
     let all = all.flat_map(|(name, project)| project.balancers.all().map(move |b| (name, b)));
-    let mut by_uuid = all.clone().filter(|(_, balancer)| balancer.uuid == id);
-    let mut by_name = all.filter(|(_, balancer)| balancer.name == id);
-    let (project, balancer) = match by_uuid.next() {
-        Some(found) => found,
-        None => by_name.next().filter(|_| by_name.next().is_none())?,
-    };
-    Some((project.clone(), balancer.uuid.clone()))
+    let found = by_id_or_name(all, id, |(_, it)| &it.uuid, |(_, it)| &it.name);
+    found.map(|(project, balancer)| (project.clone(), balancer.uuid.clone()))
 }
 
 /// The project and uuid of a load balancer or of something that belongs to one.

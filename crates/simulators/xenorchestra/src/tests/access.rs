@@ -13,6 +13,17 @@ fn basic(pair: &str) -> String {
     )
 }
 
+/// The list of VMs, with that header of authorization.
+async fn vms_as(sim: &Harness, header: &str) -> Reply {
+    let headers = [("authorization", header)];
+    sim.raw("GET", "/rest/v0/vms", "", &headers).await
+}
+
+async fn status_with(sim: &Harness, token: &str) -> u16 {
+    let reply = sim.call_with(token, "GET", "/vms", Value::Null);
+    reply.await.status
+}
+
 type Row<'a> = (&'a [(&'a str, &'a str)], u16);
 
 fn unknown() -> Value {
@@ -40,25 +51,19 @@ async fn a_caller_is_known_by_exactly_one_thing() {
         let reply = sim.raw("GET", "/rest/v0/vms", "", headers).await;
         assert_eq!(reply.status, wanted, "{headers:?}: {}", reply.text());
         if wanted == 401 {
-            refused(&reply, 401, &unknown());
+            assert_answer(&reply, 401, &unknown());
             assert_eq!(reply.headers["www-authenticate"], "Basic realm=\"xo\"");
         }
     }
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", "Basic")])
-        .await;
-    refused(
-        &reply,
-        400,
-        &json!({ "error": "Malformed Authorization header" }),
-    );
+    let reply = vms_as(&sim, "Basic").await;
+    answers!(reply, 400, { "error": "Malformed Authorization header" });
     let both = [
         ("authorization", good.as_str()),
         ("cookie", cookie.as_str()),
     ];
     let reply = sim.raw("GET", "/rest/v0/vms", "", &both).await;
     let text = "Having multiple authentication methods is not supported, please choose one";
-    refused(&reply, 400, &json!({ "error": text }));
+    answers!(reply, 400, { "error": text });
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,31 +71,19 @@ async fn a_wrong_password_closes_the_door_for_two_seconds() {
     let sim = Harness::new();
     let wrong = basic("admin@admin.net:wrong");
     let right = basic("admin@admin.net:admin");
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &wrong)])
-        .await;
-    refused(&reply, 401, &unknown());
+    let reply = vms_as(&sim, &wrong).await;
+    assert_answer(&reply, 401, &unknown());
     for _ in 0..2 {
-        let reply = sim
-            .raw("GET", "/rest/v0/vms", "", &[("authorization", &right)])
-            .await;
-        refused(
-            &reply,
-            500,
-            &json!({ "error": "too fast authentication tries" }),
-        );
+        let reply = vms_as(&sim, &right).await;
+        answers!(reply, 500, { "error": "too fast authentication tries" });
         tokio::time::sleep(Duration::from_millis(900)).await;
     }
     pass(1).await;
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &right)])
-        .await;
+    let reply = vms_as(&sim, &right).await;
     assert_eq!(reply.status, 200);
     let empty = basic("admin@admin.net:");
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &empty)])
-        .await;
-    refused(&reply, 500, &json!({ "error": "empty password" }));
+    let reply = vms_as(&sim, &empty).await;
+    answers!(reply, 500, { "error": "empty password" });
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,10 +92,8 @@ async fn a_password_with_a_colon_never_works() {
     sim.orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
     let header = basic("svc-k8s@corp.lan:s3cret:x");
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &header)])
-        .await;
-    refused(&reply, 401, &unknown());
+    let reply = vms_as(&sim, &header).await;
+    assert_answer(&reply, 401, &unknown());
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,9 +105,7 @@ async fn a_second_factor_is_asked_for() {
     };
     sim.orchestra.set_user("careful", user);
     let header = basic("careful:pass");
-    let reply = sim
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &header)])
-        .await;
+    let reply = vms_as(&sim, &header).await;
     assert_eq!(reply.status, 401);
     pass(2).await;
     let target = "/rest/v0/vms?otp=123456";
@@ -150,10 +139,7 @@ async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
     let life = token["expiration"].as_i64().unwrap() - token["created_at"].as_i64().unwrap();
     assert_eq!(life, 30 * 86_400_000);
     assert_eq!(token["client"]["id"], "bowline-c1552cb29880");
-    assert_eq!(
-        sim.call_with(&id, "GET", "/vms", Value::Null).await.status,
-        200
-    );
+    assert_eq!(status_with(&sim, &id).await, 200);
     pass(3_600).await;
     let again = sim.raw("POST", &place, &body, &sent).await.json();
     assert_eq!(again["token"]["id"], id);
@@ -168,10 +154,7 @@ async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
         .await;
     assert_eq!(own.json().as_array().unwrap().len(), 2, "{}", own.text());
     pass(31 * 86_400).await;
-    assert_eq!(
-        sim.call_with(&id, "GET", "/vms", Value::Null).await.status,
-        401
-    );
+    assert_eq!(status_with(&sim, &id).await, 401);
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +172,7 @@ async fn the_life_of_a_token_has_limits() {
         (json!("1 year"), "too high expiresIn duration: 1 year"),
     ] {
         let reply = sim.call("POST", &path, json!({ "expiresIn": life })).await;
-        refused(&reply, 500, &json!({ "error": text }));
+        answers!(reply, 500, { "error": text });
     }
     let other = format!("/users/{UNKNOWN}/authentication_tokens");
     let reply = sim.call("POST", &other, json!({})).await;
@@ -216,22 +199,17 @@ async fn an_old_server_takes_passwords_in_one_place_only() {
     let reply = sim.raw("POST", place, "{}", &sent).await;
     assert_eq!(reply.status, 200);
     let token = reply.json()["token"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(
-        sim.call_with(&token, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        200
-    );
+    assert_eq!(status_with(&sim, &token).await, 200);
     assert_eq!(sim.status("/events").await, 404);
     let reply = sim
         .raw("POST", place, "{\"expiresIn\":\"1s\"}", &sent)
         .await;
-    refused(&reply, 400, &json!("invalid expiresIn duration: 1s"));
+    answers!(reply, 400, "invalid expiresIn duration: 1s");
     let wrong = basic("admin@admin.net:x");
     let reply = sim
         .raw("POST", place, "{}", &[("authorization", &wrong)])
         .await;
-    refused(&reply, 401, &json!("invalid credentials"));
+    answers!(reply, 401, "invalid credentials");
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,11 +234,7 @@ async fn the_deprecated_route_is_for_administrators() {
     sim.orchestra.set_user("reader", User::with("p", &[]));
     sim.orchestra.set_token("reader-token", "reader");
     let reply = sim.call_with("reader-token", "POST", path, json!({})).await;
-    refused(
-        &reply,
-        403,
-        &json!({ "error": "not enough permissions", "data": { "object": {} } }),
-    );
+    answers!(reply, 403, { "error": "not enough permissions", "data": { "object": {} } });
     sim.orchestra
         .set_quirks(|quirks| quirks.no_deprecated_tokens = true);
     assert_eq!(sim.call("POST", path, json!({})).await.status, 404);
@@ -277,12 +251,12 @@ async fn rights_decide_what_is_seen() {
             .await
     };
     assert_eq!(call("/vms").await.json().as_array().unwrap().len(), 2);
-    refused(&call("/pools").await, 200, &json!([]));
-    refused(&call("/servers").await, 200, &json!([]));
+    answers!(call("/pools").await, 200, []);
+    answers!(call("/servers").await, 200, []);
     let missing = json!([{ "objectId": H1, "action": "read", "resource": "host" }]);
     let body =
         json!({ "error": "not enough privileges", "data": { "missingPrivileges": missing } });
-    refused(&call(&format!("/hosts/{H1}")).await, 403, &body);
+    answers!(call(&format!("/hosts/{H1}")).await, 403, body);
     assert_eq!(call(&format!("/hosts/{UNKNOWN}")).await.status, 404);
     let start = format!("/vms/{VM1}/actions/hard_shutdown");
     let reply = sim
@@ -294,11 +268,7 @@ async fn rights_decide_what_is_seen() {
         ..Privilege::read("vm")
     };
     orchestra.set_user("reader", User::with("p", &[only]));
-    refused(
-        &call("/vms").await,
-        200,
-        &json!([format!("/rest/v0/vms/{VM2}")]),
-    );
+    answers!(call("/vms").await, 200, [format!("/rest/v0/vms/{VM2}")]);
     assert_eq!(call(&format!("/vms/{VM1}")).await.status, 403);
     orchestra.set_quirks(|quirks| quirks.unlicensed = true);
     for path in ["/vms", "/pools", &format!("/vms/{VM2}")] {
@@ -350,12 +320,7 @@ async fn everything_else_leads_to_the_sign_in() {
         .split(';')
         .next()
         .unwrap();
-    assert_eq!(
-        sim.call_with(token, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        200
-    );
+    assert_eq!(status_with(&sim, token).await, 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ async fn a_subscriber_hears_what_changes() {
     let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
     let body = json!({ "collection": "VM", "fields": ["id", "$container", "power_state"] });
     let reply = stream.subscribe(&sim, DEFAULT_TOKEN, body).await;
-    refused(&reply, 201, &json!({ "id": "VM" }));
+    answers!(reply, 201, { "id": "VM" });
     // Neither a new name nor a new place of another kind is of interest.
     sim.orchestra.rename("worker 1", "other").unwrap();
     sim.orchestra.rename_host("xcp 1", "other").unwrap();
@@ -170,19 +170,11 @@ async fn a_bad_subscription_is_refused() {
         .subscribe(&sim, DEFAULT_TOKEN, json!({ "collection": "cow" }))
         .await;
     let wrong = json!({ "message": "Value does not match any allowed schema", "value": "cow" });
-    refused(
-        &reply,
-        422,
-        &json!({ "error": { "body.collection": wrong }, "data": {} }),
-    );
+    answers!(reply, 422, { "error": { "body.collection": wrong }, "data": {} });
     let path = format!("/events/{UNKNOWN}/subscriptions");
     let reply = sim.call("POST", &path, json!({ "collection": "VM" })).await;
     let data = json!({ "id": UNKNOWN, "type": "event" });
-    refused(
-        &reply,
-        404,
-        &json!({ "error": format!("no such event {UNKNOWN}"), "data": data }),
-    );
+    answers!(reply, 404, { "error": format!("no such event {UNKNOWN}"), "data": data });
 }
 
 #[tokio::test(start_paused = true)]

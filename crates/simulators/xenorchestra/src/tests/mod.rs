@@ -108,8 +108,16 @@ impl Harness {
     }
 }
 
+/// [`assert_answer`] with the body as JSON.
+macro_rules! answers {
+    ($reply:expr, $status:expr, $body:tt) => {
+        assert_answer(&$reply, $status, &json!($body))
+    };
+}
+use answers;
+
 #[track_caller]
-fn refused(reply: &Reply, status: u16, body: &Value) {
+fn assert_answer(reply: &Reply, status: u16, body: &Value) {
     assert_eq!(
         (reply.status, &reply.json()),
         (status, body),

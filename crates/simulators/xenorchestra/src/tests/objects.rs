@@ -92,7 +92,7 @@ async fn a_list_can_be_filtered() {
         assert_eq!(found.as_array().unwrap().len(), wanted, "{filter}");
     }
     let reply = sim.call("GET", "/vms?filter=id:%7C()", Value::Null).await;
-    refused(
+    assert_answer(
         &reply,
         400,
         &json!({
@@ -122,10 +122,10 @@ async fn lists_come_as_lines_and_as_tables() {
         .call("GET", "/pools?markdown=true&ndjson=true", Value::Null)
         .await;
     let text = "Cannot use both ndjson and markdown output formats simultaneously";
-    refused(&both, 422, &json!({ "error": text, "data": {} }));
+    answers!(both, 422, { "error": text, "data": {} });
     let reply = sim.call("GET", "/pools?ndjson=maybe", Value::Null).await;
     let wrong = json!({ "ndjson": { "message": "invalid boolean value", "value": "maybe" } });
-    refused(&reply, 422, &json!({ "error": wrong, "data": {} }));
+    answers!(reply, 422, { "error": wrong, "data": {} });
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn what_is_not_there_is_refused_by_its_kind() {
         let body = json!({
             "error": format!("no such {kind} {id}"), "data": { "id": id, "type": kind },
         });
-        refused(&reply, 404, &body);
+        answers!(reply, 404, body);
     }
     let reply = sim.call("GET", "/nonsense", Value::Null).await;
     assert_eq!(reply.status, 404);
@@ -158,7 +158,7 @@ async fn what_is_not_there_is_refused_by_its_kind() {
     assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
     let reply = sim.call("GET", "/vms?limit=abc", Value::Null).await;
     let wrong = json!({ "limit": { "message": "invalid float number", "value": "abc" } });
-    refused(&reply, 422, &json!({ "error": wrong, "data": {} }));
+    answers!(reply, 422, { "error": wrong, "data": {} });
 }
 
 #[tokio::test(start_paused = true)]
