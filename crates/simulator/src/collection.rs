@@ -28,12 +28,10 @@ impl<T> Collection<T> {
         self.things.insert(place, thing);
     }
 
-    /// The thing of that id.
     pub fn get(&self, id: &str) -> Option<&T> {
         self.things.get(self.places.get(id)?)
     }
 
-    /// The thing of that id, to change it.
     pub fn get_mut(&mut self, id: &str) -> Option<&mut T> {
         self.things.get_mut(self.places.get(id)?)
     }
@@ -50,22 +48,18 @@ impl<T> Collection<T> {
         self.places.retain(|_, place| things.contains_key(place));
     }
 
-    /// All things.
     pub fn all(&self) -> impl Iterator<Item = &T> + Clone {
         self.things.values()
     }
 
-    /// All things, to change them.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.things.values_mut()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.things.len()
     }

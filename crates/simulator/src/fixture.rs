@@ -14,7 +14,6 @@ pub enum FixtureError {
     #[error("cannot read the fixture {path}", path = path.display())]
     Read {
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// The file is too large.
@@ -60,4 +59,39 @@ pub fn parse<T: DeserializeOwned + Default>(name: &str, text: &str) -> Result<T,
         name: name.to_owned(),
         message: error.without_snippet().to_string().trim_end().to_owned(),
     })
+}
+
+/// Builder methods, one a line; with the function that begins a specification, or without.
+#[macro_export]
+macro_rules! setters {
+    (
+        $(#[$about:meta])*
+        $spec:ident::$begin:ident($($first:ident: $of:ty),*) |$made:ident| $start:expr;
+        $($rest:tt)*
+    ) => {
+        impl $spec {
+            $(#[$about])*
+            pub fn $begin($($first: $of),*) -> Self {
+                let mut spec = Self::default();
+                let $made = &mut spec;
+                $start;
+                spec
+            }
+        }
+        $crate::setters! { $spec: $($rest)* }
+    };
+    (
+        $spec:ident:
+        $($(#[$doc:meta])* $name:ident($($given:ident: $kind:ty),*) |$it:ident| $set:expr;)*
+    ) => {
+        impl $spec { $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self, $($given: $kind),*) -> Self {
+                let $it = &mut self;
+                $set;
+                self
+            }
+        )* }
+    };
 }

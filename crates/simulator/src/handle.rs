@@ -1,7 +1,8 @@
-//! What the handles of simulated clouds share: errors, faults of fixtures, and bodies over HTTP.
+//! What the handles of simulated clouds share: errors, the parts of fixtures, and verbs over HTTP.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::World;
 use crate::faults::{RawRule, Rule};
@@ -17,6 +18,9 @@ pub struct HandleError {
     pub reason: String,
 }
 
+/// What can be done to a simulated cloud, or why not.
+pub type HandleResult<T = ()> = Result<T, HandleError>;
+
 impl HandleError {
     /// That task cannot be done to that object.
     #[allow(
@@ -30,10 +34,33 @@ impl HandleError {
             reason: reason.to_string(),
         }
     }
+
+    /// That task needs something of that kind, which is not there.
+    pub fn unknown(task: &'static str, kind: &str, name: &str) -> Self {
+        let reason = "there is none of that id, nor exactly one of that name";
+        Self::new(task, &format!("the {kind} {name:?}"), reason)
+    }
+}
+
+/// The one of that id, else the only one of that name.
+pub fn by_id_or_name<T>(
+    all: impl Iterator<Item = T> + Clone,
+    wanted: &str,
+    id: impl Fn(&T) -> &str,
+    name: impl Fn(&T) -> &str,
+) -> Option<T> {
+    let mut named = all.clone().filter(|it| name(it) == wanted);
+    let only = || named.next().filter(|_| named.next().is_none());
+    all.into_iter().find(|it| id(it) == wanted).or_else(only)
+}
+
+/// Adds all that a fixture lists of one kind.
+pub fn add_all<S, T>(specs: &[S], add: impl Fn(&S) -> HandleResult<T>) -> HandleResult {
+    specs.iter().try_for_each(|spec| add(spec).map(|_| ()))
 }
 
 /// Adds the faults of a fixture: those of `server`, where they name none.
-pub fn add_faults(world: &World, server: &str, faults: &[RawRule]) -> Result<(), HandleError> {
+pub fn add_faults(world: &World, server: &str, faults: &[RawRule]) -> HandleResult {
     for raw in faults {
         let failed = |error| HandleError::new("add the fault", &format!("{:?}", raw.name), error);
         let mut rule = Rule::try_from(raw.clone()).map_err(failed)?;
@@ -46,4 +73,51 @@ pub fn add_faults(world: &World, server: &str, faults: &[RawRule]) -> Result<(),
 /// A body of the control handle; serde's message names what is allowed.
 pub fn read_body<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
     T::deserialize(body).map_err(|error| error.to_string())
+}
+
+/// The bodies of verbs.
+#[macro_export]
+macro_rules! bodies {
+    ($($name:ident { $($(#[$attribute:meta])* $field:ident: $kind:ty),* })*) => {
+        $(
+            #[derive(serde::Deserialize)]
+            #[serde(deny_unknown_fields)]
+            struct $name { $($(#[$attribute])* $field: $kind),* }
+        )*
+    };
+}
+
+/// What a verb without an answer comes to.
+pub trait Done {
+    fn done(self) -> Result<(), String>;
+}
+
+impl Done for () {
+    fn done(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: ToString> Done for Result<(), E> {
+    fn done(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// Carries out a verb that answers nothing.
+pub fn done<B: DeserializeOwned, R: Done>(
+    body: &Value,
+    work: impl FnOnce(B) -> R,
+) -> Result<Value, String> {
+    work(read_body(body)?).done()?;
+    Ok(json!({}))
+}
+
+/// Carries out a verb that answers with what it added.
+pub fn added<B: DeserializeOwned, T: Serialize>(
+    body: &Value,
+    work: impl FnOnce(B) -> HandleResult<T>,
+) -> Result<Value, String> {
+    let added = work(read_body(body)?).map_err(|error| error.to_string())?;
+    Ok(json!({ "added": added }))
 }

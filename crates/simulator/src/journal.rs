@@ -20,13 +20,11 @@ pub const MOST_ENTRIES: usize = 100_000;
 pub struct Entry {
     /// When it was answered; for a stream, when it began.
     pub time: jiff::Timestamp,
-    /// When it arrived.
     pub arrived: jiff::Timestamp,
     /// How many calls to the same server were under way when it arrived, itself included.
     pub concurrent: u32,
     /// Which simulated server: `kubernetes`, or the name of a cloud.
     pub server: String,
-    /// HTTP method.
     pub method: String,
     /// The API's own name of the call, where it has names; empty if not.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -89,65 +87,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Any call.
     pub fn any() -> Self {
         Self::default()
-    }
-
-    /// Calls to that server.
-    #[must_use]
-    pub fn server(mut self, name: &str) -> Self {
-        self.server = Some(name.to_owned());
-        self
-    }
-
-    /// Calls with that method.
-    #[must_use]
-    pub fn method(mut self, method: &str) -> Self {
-        self.method = Some(method.to_ascii_uppercase());
-        self
-    }
-
-    /// Calls that the API itself names so, or whose names fit a pattern with `*`.
-    #[must_use]
-    pub fn operation(mut self, pattern: &str) -> Self {
-        self.operation = Some(pattern.to_owned());
-        self
-    }
-
-    /// Calls whose path fits a pattern with `*`.
-    #[must_use]
-    pub fn path(mut self, pattern: &str) -> Self {
-        self.path = Some(pattern.to_owned());
-        self
-    }
-
-    /// Calls whose query fits a pattern with `*`.
-    #[must_use]
-    pub fn query(mut self, pattern: &str) -> Self {
-        self.query = Some(pattern.to_owned());
-        self
-    }
-
-    /// Calls that were answered with that status (0: cut).
-    #[must_use]
-    pub fn status(mut self, status: u16) -> Self {
-        self.status = Some(status);
-        self
-    }
-
-    /// Calls made by that caller.
-    #[must_use]
-    pub fn caller(mut self, caller: &str) -> Self {
-        self.caller = Some(caller.to_owned());
-        self
-    }
-
-    /// Only calls that could have changed something.
-    #[must_use]
-    pub fn mutating(mut self) -> Self {
-        self.mutating = true;
-        self
     }
 
     /// Whether the call is meant.
@@ -165,6 +106,23 @@ impl Filter {
             && self.status.is_none_or(|status| status == entry.status)
             && (!self.mutating || entry.is_mutating())
     }
+}
+
+crate::setters! { Filter:
+    server(name: &str) |filter| filter.server = Some(name.to_owned());
+    method(method: &str) |filter| filter.method = Some(method.to_ascii_uppercase());
+    /// Calls that the API itself names so, or whose names fit a pattern with `*`.
+    operation(pattern: &str) |filter| filter.operation = Some(pattern.to_owned());
+    /// Calls whose path fits a pattern with `*`.
+    path(pattern: &str) |filter| filter.path = Some(pattern.to_owned());
+    /// Calls whose query fits a pattern with `*`.
+    query(pattern: &str) |filter| filter.query = Some(pattern.to_owned());
+    /// Calls that were answered with that status (0: cut).
+    status(status: u16) |filter| filter.status = Some(status);
+    /// Calls made by that caller.
+    caller(caller: &str) |filter| filter.caller = Some(caller.to_owned());
+    /// Only calls that could have changed something.
+    mutating() |filter| filter.mutating = true;
 }
 
 /// The shared, append-only list of calls.

@@ -20,15 +20,12 @@ pub enum CertificateError {
     /// The library refused.
     #[error("making the certificate of {subject}")]
     Refused {
-        /// Whose certificate.
         subject: String,
-        /// Why.
         source: rcgen::Error,
     },
     /// More groups than a certificate made here can carry.
     #[error("a client certificate carries at most two groups, {subject} has {count}")]
     TooManyGroups {
-        /// Whose certificate.
         subject: String,
         /// How many groups.
         count: usize,

@@ -28,6 +28,7 @@
 //!   └─────────────────────┘              └──────────────┘
 //! ```
 
+pub mod calls;
 pub mod collection;
 mod control;
 pub mod faults;
@@ -49,6 +50,8 @@ pub mod simulate;
     reason = "for tests alone"
 )]
 pub mod testing;
+pub mod timings;
+mod words;
 mod world;
 
 pub use kubelet::KubeletSpec;

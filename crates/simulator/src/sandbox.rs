@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use futures::future::BoxFuture;
 
-use crate::serve::Server;
+use crate::serve::{Api, Server};
 use crate::simulate::ServerKind;
 use crate::{KubeletSpec, World};
 
@@ -73,7 +73,6 @@ pub struct Words {
     pub follows: &'static str,
 }
 
-/// A simulated cloud that is up.
 pub struct Running {
     /// The cloud behind its API.
     pub cloud: Arc<dyn SimulatedCloud>,
@@ -81,6 +80,25 @@ pub struct Running {
     pub server: Server,
     /// What the server is called in the journal and in fault rules.
     pub recorded_as: String,
+}
+
+impl Running {
+    /// Serves that API for that account, and makes the cloud that the sandbox works with.
+    pub async fn serve<C: SimulatedCloud + 'static>(
+        world: &World,
+        account: Account,
+        api: Arc<dyn Api>,
+        cloud: impl FnOnce(SocketAddr) -> C,
+    ) -> Result<Self> {
+        let server = Server::builder(world, api).named(&account.name);
+        let server = server.plain(account.address).await?;
+        let address = server.local_addr().context("the cloud has no address")?;
+        Ok(Self {
+            cloud: Arc::new(cloud(address)),
+            server,
+            recorded_as: account.name,
+        })
+    }
 }
 
 /// What the sandbox does to a simulated cloud, and sees of it, behind everybody's back.

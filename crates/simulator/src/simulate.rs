@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::World;
 use crate::fixture;
+use crate::handle::HandleResult;
 use crate::serve::Server;
 
 /// A server that `bowline simulate` can run.
@@ -53,9 +54,7 @@ pub enum FlagValue {
     /// Where to listen.
     Address,
     File,
-    /// A number.
     Seed,
-    /// Nothing.
     Switch,
 }
 
@@ -140,6 +139,18 @@ impl Options {
         Ok(read.transpose()?)
     }
 
+    /// What the fixture, or an empty one, comes to in a world of its own.
+    pub fn load<F: DeserializeOwned + Default, C>(
+        &self,
+        from_fixture: impl FnOnce(&World, F) -> HandleResult<C>,
+    ) -> Result<(World, C)> {
+        let fixture = self.fixture()?.unwrap_or_default();
+        let world = self.world()?;
+        let loaded = from_fixture(&world, fixture);
+        let loaded = loaded.context("the content of the fixture cannot be set up")?;
+        Ok((world, loaded))
+    }
+
     /// The seed, if one was given.
     pub fn seed(&self) -> Result<Option<u64>> {
         self.read("seed")
@@ -189,7 +200,6 @@ impl Simulation {
         }
     }
 
-    /// Stops them.
     pub async fn shutdown(self) {
         for server in self.servers {
             server.shutdown().await;
@@ -213,7 +223,6 @@ impl Greeting {
         Self(format!("{what}, simulated, on {place}\n"))
     }
 
-    /// One more line.
     pub fn line(&mut self, label: &str, text: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "  {label:<9} {text}");

@@ -168,3 +168,35 @@ pub fn documented(heading: &str) -> &'static str {
     let example = page.split("```yaml\n").nth(1).unwrap();
     example.split("```").next().unwrap()
 }
+
+/// Rows of a table of bodies, each with what comes of it: `{"name": ""} => 400, "is missing";`, or
+/// with what it is for: `"stop": {"machine": "a"} => "is gone";`.
+#[macro_export]
+macro_rules! rows {
+    ($($label:literal: $body:tt $(=> $($wanted:expr),+)?;)*) => {
+        [$(($label, serde_json::json!($body) $($(, $wanted)+)?)),*]
+    };
+    ($($body:tt => $($wanted:expr),+;)*) => {
+        [$((serde_json::json!($body), $($wanted),+)),*]
+    };
+}
+
+/// Asserts members of a value, by name or by pointer; null stands for a missing one:
+/// `shows!(made, {"mtu": 1500, "/zone/slug": "a"})`.
+#[macro_export]
+macro_rules! shows {
+    ($value:expr, $members:tt) => {
+        $crate::testing::assert_members(&$value, &serde_json::json!($members))
+    };
+}
+
+#[track_caller]
+pub fn assert_members(value: &Value, members: &Value) {
+    for (name, wanted) in members.as_object().unwrap() {
+        let found = match name.strip_prefix('/') {
+            Some(_) => value.pointer(name).unwrap_or(&Value::Null),
+            None => &value[name],
+        };
+        assert_eq!(found, wanted, "{name} of {value}");
+    }
+}

@@ -57,9 +57,7 @@ pub struct Strike {
 pub enum Fate {
     /// This answer instead of the API's.
     Answer {
-        /// Status.
         code: u16,
-        /// Further headers.
         headers: Vec<(String, String)>,
         /// The body; none means an error body in the API's own form.
         body: Option<FaultBody>,

@@ -27,7 +27,6 @@ pub struct Rule {
     pub after: u64,
     /// The chance with which each meant call is struck.
     pub probability: f64,
-    /// What it does.
     pub action: Action,
 }
 
@@ -36,7 +35,6 @@ pub struct Rule {
 pub enum Action {
     /// Answers with that status instead of asking the API.
     Status {
-        /// The status.
         code: u16,
         /// Further headers, such as `Retry-After`.
         headers: BTreeMap<String, String>,
@@ -62,10 +60,7 @@ pub enum Action {
     /// Lets the API do it, then sends the first half of its answer as if it were whole.
     Truncated,
     /// Answers with a page that is not JSON, like a proxy in between.
-    Html {
-        /// The status.
-        code: u16,
-    },
+    Html { code: u16 },
     /// Never answers, and does nothing.
     Hang,
     /// Does what it was asked to, and never answers.
@@ -76,10 +71,7 @@ pub enum Action {
         age: Duration,
     },
     /// Answers 429 with `Retry-After` to what exceeds that many calls per second.
-    Throttle {
-        /// Calls per second.
-        per_second: f64,
-    },
+    Throttle { per_second: f64 },
     /// Cuts streamed answers (watches) that long after they began.
     CutStream {
         /// After that time.
@@ -139,62 +131,6 @@ impl Rule {
         }
     }
 
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.name);
-        self
-    }
-
-    /// Only calls to that server.
-    #[must_use]
-    pub fn server(mut self, server: &str) -> Self {
-        self.server = Some(server.to_owned());
-        self
-    }
-
-    /// Only calls with that method and a path that fits the pattern.
-    #[must_use]
-    pub fn on(mut self, method: &str, path: &str) -> Self {
-        self.method = (method != "*").then(|| method.to_owned());
-        path.clone_into(&mut self.path);
-        self
-    }
-
-    /// Only queries that fit the pattern.
-    #[must_use]
-    pub fn query(mut self, pattern: &str) -> Self {
-        self.query = Some(pattern.to_owned());
-        self
-    }
-
-    /// Only calls that the API itself names so.
-    #[must_use]
-    pub fn operation(mut self, operation: &str) -> Self {
-        self.operation = Some(operation.to_owned());
-        self
-    }
-
-    /// Only so many calls.
-    #[must_use]
-    pub fn times(mut self, times: u64) -> Self {
-        self.times = Some(times);
-        self
-    }
-
-    /// Only after so many of the meant calls have passed.
-    #[must_use]
-    pub fn after(mut self, calls: u64) -> Self {
-        self.after = calls;
-        self
-    }
-
-    /// Only with that chance.
-    #[must_use]
-    pub fn probability(mut self, probability: f64) -> Self {
-        self.probability = probability;
-        self
-    }
-
     /// Whether the rule is about this call.
     pub fn means(&self, call: &Call<'_>) -> bool {
         let server = self.server.as_deref();
@@ -230,4 +166,25 @@ impl Rule {
             _ => Ok(()),
         }
     }
+}
+
+crate::setters! { Rule:
+    named(name: &str) |rule| name.clone_into(&mut rule.name);
+    /// Only calls to that server.
+    server(server: &str) |rule| rule.server = Some(server.to_owned());
+    /// Only calls with that method and a path that fits the pattern.
+    on(method: &str, path: &str) |rule| {
+        rule.method = (method != "*").then(|| method.to_owned());
+        path.clone_into(&mut rule.path);
+    };
+    /// Only queries that fit the pattern.
+    query(pattern: &str) |rule| rule.query = Some(pattern.to_owned());
+    /// Only calls that the API itself names so.
+    operation(operation: &str) |rule| rule.operation = Some(operation.to_owned());
+    /// Only so many calls.
+    times(times: u64) |rule| rule.times = Some(times);
+    /// Only after so many of the meant calls have passed.
+    after(calls: u64) |rule| rule.after = calls;
+    /// Only with that chance.
+    probability(probability: f64) |rule| rule.probability = probability;
 }

@@ -22,26 +22,16 @@ fn reset() -> Rule {
 
 #[test]
 fn a_rule_means_the_calls_that_fit_all_its_parts() {
-    for (rule, method, path, expected) in [
-        (reset(), "GET", "/v1/servers", true),
-        (reset().server("kubernetes"), "GET", "/v1/servers", false),
-        (reset().server("cloudscale"), "GET", "/v1/servers", true),
-        (reset().on("POST", "*"), "GET", "/v1/servers", false),
-        (reset().on("get", "*"), "GET", "/v1/servers", true),
-        (
-            reset().on("*", "/v1/servers/*"),
-            "GET",
-            "/v1/servers",
-            false,
-        ),
-        (
-            reset().on("*", "/v1/servers/*"),
-            "PATCH",
-            "/v1/servers/1",
-            true,
-        ),
-        (reset().query("*a=b*"), "GET", "/", true),
-        (reset().query("limit=*"), "GET", "/", false),
+    for (rule, method, path, expected) in crate::table![
+        reset(), "GET", "/v1/servers", true;
+        reset().server("kubernetes"), "GET", "/v1/servers", false;
+        reset().server("cloudscale"), "GET", "/v1/servers", true;
+        reset().on("POST", "*"), "GET", "/v1/servers", false;
+        reset().on("get", "*"), "GET", "/v1/servers", true;
+        reset().on("*", "/v1/servers/*"), "GET", "/v1/servers", false;
+        reset().on("*", "/v1/servers/*"), "PATCH", "/v1/servers/1", true;
+        reset().query("*a=b*"), "GET", "/", true;
+        reset().query("limit=*"), "GET", "/", false;
     ] {
         assert_eq!(rule.means(&call(method, path)), expected, "{rule:?}");
     }

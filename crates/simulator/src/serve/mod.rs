@@ -94,7 +94,6 @@ pub struct Gist {
 
 /// What an API answers, and on whose behalf it was asked.
 pub struct Answer {
-    /// The answer.
     pub response: http::Response<Body>,
     /// Who asked, for the journal.
     pub caller: String,

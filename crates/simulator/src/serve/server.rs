@@ -53,34 +53,24 @@ impl Default for Limits {
 pub enum ServeError {
     /// Somebody else listens there.
     #[error("cannot listen on {address}: another program already does")]
-    InUse {
-        /// Where.
-        address: SocketAddr,
-    },
+    InUse { address: SocketAddr },
     /// The address cannot be listened on for another reason.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         source: io::Error,
     },
     /// A certificate or key is not PEM.
     #[error("cannot read a certificate or key as PEM")]
     Pem {
-        /// Why.
         source: rustls_pki_types::pem::Error,
     },
     /// The certificate and key cannot be used.
     #[error("cannot use the server's certificate and key")]
-    Tls {
-        /// Why.
-        source: rustls::Error,
-    },
+    Tls { source: rustls::Error },
     /// The authorities of client certificates cannot be used.
     #[error("cannot use the authorities of client certificates")]
     ClientAuthorities {
-        /// Why.
         source: rustls::server::VerifierBuilderError,
     },
 }
@@ -135,27 +125,6 @@ impl Drop for Server {
 }
 
 impl ServerBuilder {
-    /// Under another name than the API's in the journal and in fault rules, where there are several of one kind.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// With other limits.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// As those servers are that do not know HTTP/2.
-    #[must_use]
-    pub fn http1_only(mut self) -> Self {
-        self.http1_only = true;
-        self
-    }
-
     /// On a socket without TLS. Port 0 picks a free one.
     pub async fn plain(self, address: SocketAddr) -> Result<Server, ServeError> {
         let listener = Listener::Plain(bind(address).await?);
@@ -229,6 +198,15 @@ impl ServerBuilder {
             accepting,
         }
     }
+}
+
+crate::setters! { ServerBuilder:
+    /// Under another name than the API's in the journal and in fault rules, where there are several
+    /// of one kind.
+    named(name: &str) |builder| builder.name = name.into();
+    limits(limits: Limits) |builder| builder.limits = limits;
+    /// As those servers are that do not know HTTP/2.
+    http1_only() |builder| builder.http1_only = true;
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {

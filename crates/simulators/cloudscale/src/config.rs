@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::fixture::Length;
+
 /// The token of a cloud for which none was configured.
 pub const DEFAULT_TOKEN: &str = "simulated-token";
 /// The project of that token, and of machines that name none.
@@ -20,50 +22,40 @@ pub struct Token {
     pub read_only: bool,
 }
 
-/// How long the changes of a server take; zero is allowed everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timings {
-    /// From being made to running.
-    pub create: Duration,
-    /// From stopped to running.
-    pub start: Duration,
-    /// From running to stopped.
-    pub stop: Duration,
-    /// From running to running.
-    pub reboot: Duration,
-    /// How long reads do not show a server that was made.
-    pub created_invisible: Duration,
-    /// How long reads still show a server that was deleted.
-    pub deleted_visible: Duration,
-    /// The same for load balancers.
-    pub balancers: BalancerTimings,
+bowline_simulator::timings! {
+    /// How long the changes of a server take; zero is allowed everywhere.
+    #[derive(Copy)]
+    pub struct Timings, TimingsSpec: Length {
+        /// From being made to running.
+        create: Duration = Duration::from_secs(2),
+        /// From stopped to running.
+        start: Duration = Duration::from_secs(1),
+        /// From running to stopped.
+        stop: Duration = Duration::from_secs(1),
+        /// From running to running.
+        reboot: Duration = Duration::from_secs(1),
+        /// How long reads do not show a server that was made.
+        created_invisible: Duration = Duration::ZERO,
+        /// How long reads still show a server that was deleted.
+        deleted_visible: Duration = Duration::ZERO,
+        load_balancers: BalancerTimings = BalancerTimings::default(),
+    }
 }
 
-/// How long the changes of a load balancer take; zero is allowed everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BalancerTimings {
-    /// From being made to running; the real one needs about 45 s.
-    pub create: Duration,
-    /// How long it is `changing` after a write to something that belongs to it.
-    pub change: Duration,
-    /// How long a write takes; writes to one load balancer wait for each other.
-    pub call: Duration,
-    /// How long a deleted listener, member or monitor goes on occupying its place.
-    pub removal: Duration,
-    /// How long a monitor needs to find out about a member.
-    pub check: Duration,
-}
-
-impl Default for BalancerTimings {
-    fn default() -> Self {
-        let second = Duration::from_secs(1);
-        Self {
-            create: 5 * second,
-            change: second,
-            call: Duration::from_millis(50),
-            removal: second,
-            check: 2 * second,
-        }
+bowline_simulator::timings! {
+    /// How long the changes of a load balancer take; zero is allowed everywhere.
+    #[derive(Copy)]
+    pub struct BalancerTimings, BalancerTimingsSpec: Length {
+        /// From being made to running; the real one needs about 45 s.
+        create: Duration = Duration::from_secs(5),
+        /// How long it is `changing` after a write to something that belongs to it.
+        change: Duration = Duration::from_secs(1),
+        /// How long a write takes; writes to one load balancer wait for each other.
+        call: Duration = Duration::from_millis(50),
+        /// How long a deleted listener, member or monitor goes on occupying its place.
+        removal: Duration = Duration::from_secs(1),
+        /// How long a monitor needs to find out about a member.
+        check: Duration = Duration::from_secs(2),
     }
 }
 
@@ -95,27 +87,11 @@ pub struct Quirks {
     pub most_load_balancers: Option<usize>,
 }
 
-impl Default for Timings {
-    fn default() -> Self {
-        let second = Duration::from_secs(1);
-        Self {
-            create: 2 * second,
-            start: second,
-            stop: second,
-            reboot: second,
-            created_invisible: Duration::ZERO,
-            deleted_visible: Duration::ZERO,
-            balancers: BalancerTimings::default(),
-        }
-    }
-}
-
 /// What a simulated cloud is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Who may use it. Several tokens may open one project.
     pub tokens: Vec<Token>,
-    /// How long things take.
     pub timings: Timings,
     /// How it behaves where that is not certain.
     pub quirks: Quirks,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::catalog;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::servers::check_name;
 
 /// Characters of a tag's value.
@@ -17,7 +17,7 @@ pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
     /// A body must be an object; none at all is an empty one.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &[u8]) -> OrRefusal<Self> {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(Map::new()));
         }
@@ -44,7 +44,7 @@ impl Fields {
     }
 
     /// An object inside a body.
-    pub(super) fn within(key: &str, value: &Value) -> Result<Self, Refusal> {
+    pub(super) fn within(key: &str, value: &Value) -> OrRefusal<Self> {
         let object = value.as_object().cloned();
         object
             .map(Self)
@@ -57,7 +57,7 @@ impl Fields {
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, Refusal> {
+    pub(super) fn text(&self, key: &str) -> OrRefusal<Option<&str>> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::String(value)) => Ok(Some(value)),
@@ -66,7 +66,7 @@ impl Fields {
     }
 
     /// A string that must be there and not be blank.
-    pub(super) fn required(&self, key: &str) -> Result<&str, Refusal> {
+    pub(super) fn required(&self, key: &str) -> OrRefusal<&str> {
         let text = self.text(key)?.ok_or_else(|| Refusal::required(key))?;
         if text.trim().is_empty() {
             return Err(Refusal::field(key, "This field may not be blank."));
@@ -75,14 +75,13 @@ impl Fields {
     }
 
     /// A name, which must be there.
-    pub(super) fn name(&self) -> Result<String, Refusal> {
+    pub(super) fn name(&self) -> OrRefusal<String> {
         let name = self.required("name")?;
         check_name(name)?;
         Ok(name.to_owned())
     }
 
-    /// A switch.
-    pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool, Refusal> {
+    pub(super) fn flag(&self, key: &str, default: bool) -> OrRefusal<bool> {
         match self.value(key) {
             None => Ok(default),
             Some(value) => {
@@ -97,7 +96,7 @@ impl Fields {
         &self,
         key: &str,
         range: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<u64>, Refusal> {
+    ) -> OrRefusal<Option<u64>> {
         let Some(value) = self.value(key) else {
             return Ok(None);
         };
@@ -114,14 +113,14 @@ impl Fields {
     }
 
     /// A zone; the default one if none is named.
-    pub(super) fn zone(&self) -> Result<String, Refusal> {
+    pub(super) fn zone(&self) -> OrRefusal<String> {
         let zone = self.text("zone")?.unwrap_or(catalog::DEFAULT_ZONE);
         check_zone("zone", zone)?;
         Ok(zone.to_owned())
     }
 
     /// A list; none if it is missing.
-    pub(super) fn list(&self, key: &str) -> Result<Option<&Vec<Value>>, Refusal> {
+    pub(super) fn list(&self, key: &str) -> OrRefusal<Option<&Vec<Value>>> {
         match self.value(key) {
             None => Ok(None),
             Some(value) => {
@@ -133,7 +132,7 @@ impl Fields {
     }
 
     /// A list of strings; none if it is missing.
-    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Refusal> {
+    pub(super) fn texts(&self, key: &str) -> OrRefusal<Option<Vec<String>>> {
         let Some(list) = self.list(key)? else {
             return Ok(None);
         };
@@ -144,7 +143,7 @@ impl Fields {
             .ok_or_else(|| Refusal::field(key, "Not a valid string."))
     }
 
-    pub(super) fn address(&self, key: &str) -> Result<Option<IpAddr>, Refusal> {
+    pub(super) fn address(&self, key: &str) -> OrRefusal<Option<IpAddr>> {
         let Some(text) = self.text(key)? else {
             return Ok(None);
         };
@@ -155,7 +154,7 @@ impl Fields {
     }
 
     /// The tags; none if they are not mentioned.
-    pub(super) fn tags(&self) -> Result<BTreeMap<String, String>, Refusal> {
+    pub(super) fn tags(&self) -> OrRefusal<BTreeMap<String, String>> {
         let Some(value) = self.value("tags") else {
             return Ok(BTreeMap::new());
         };
@@ -170,7 +169,7 @@ impl Fields {
     }
 
     /// The one attribute that a PATCH may carry; none if it carries nothing.
-    pub(super) fn only<'a>(&self, allowed: &[&'a str]) -> Result<Option<&'a str>, Refusal> {
+    pub(super) fn only<'a>(&self, allowed: &[&'a str]) -> OrRefusal<Option<&'a str>> {
         // An official client sends an empty `http` next to another attribute.
         let empty = |key: &str, value: &Value| {
             key == "http" && value.as_object().is_some_and(Map::is_empty)
@@ -199,7 +198,7 @@ impl Fields {
 }
 
 /// A zone must be one that exists.
-pub(super) fn check_zone(key: &str, zone: &str) -> Result<(), Refusal> {
+pub(super) fn check_zone(key: &str, zone: &str) -> OrRefusal {
     if catalog::region_of(zone).is_some() {
         return Ok(());
     }
@@ -209,7 +208,7 @@ pub(super) fn check_zone(key: &str, zone: &str) -> Result<(), Refusal> {
 }
 
 /// A tag's key has few characters, its value at most 256.
-fn check_tag(key: &str, value: &str) -> Result<(), Refusal> {
+fn check_tag(key: &str, value: &str) -> OrRefusal {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if key.is_empty() || !key.chars().all(allowed) {
         let message = format!("\"{key}\" is not a valid tag key.");

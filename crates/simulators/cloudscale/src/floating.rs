@@ -11,7 +11,7 @@ use super::fields::Fields;
 use super::model::{
     Cloud, Collection, FloatingIp, Group, Project, Server, Target, host, version_of,
 };
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::render::{View, reverse_ptr};
 use super::shelf::{Kept, Thing, keep, owner};
 use super::{Cloudscale, ZONES};
@@ -47,7 +47,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         fields: &Fields,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let version = match fields.number("ip_version", 0..=255)? {
             Some(4) => 4,
             Some(6) => 6,
@@ -90,7 +90,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         fields: &Fields,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let name = fields.name()?;
         let kind = fields.required("type")?;
         if kind != "anti-affinity" {
@@ -131,7 +131,7 @@ impl Aim<'_> {
     }
 
     /// It must be in the region of the floating IP, with a public address of its version.
-    fn check(self, region: Option<&str>, version: u8) -> Result<(), Refusal> {
+    fn check(self, region: Option<&str>, version: u8) -> OrRefusal {
         let (key, name, address) = match self {
             Self::Server(server) => ("server", "server", server.public_address(version)),
             Self::Balancer(balancer) => {
@@ -154,7 +154,7 @@ impl Aim<'_> {
 }
 
 /// The server or load balancer that is named, if one is.
-fn target<'a>(project: Option<&'a Project>, fields: &Fields) -> Result<Option<Aim<'a>>, Refusal> {
+fn target<'a>(project: Option<&'a Project>, fields: &Fields) -> OrRefusal<Option<Aim<'a>>> {
     match (fields.text("server")?, fields.text("load_balancer")?) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
@@ -175,7 +175,7 @@ fn target<'a>(project: Option<&'a Project>, fields: &Fields) -> Result<Option<Ai
 }
 
 /// The region that is asked for, or the target's, or the first; none: global.
-fn region(fields: &Fields, target: Option<Aim<'_>>) -> Result<Option<String>, Refusal> {
+fn region(fields: &Fields, target: Option<Aim<'_>>) -> OrRefusal<Option<String>> {
     match fields.text("type")? {
         None | Some("regional") => {}
         Some("global") => return Ok(None),
@@ -191,7 +191,7 @@ fn region(fields: &Fields, target: Option<Aim<'_>>) -> Result<Option<String>, Re
     Err(Refusal::field("region", message))
 }
 
-fn draw(cloud: &mut Cloud, region: Option<&str>, version: u8) -> Result<IpNet, Refusal> {
+fn draw(cloud: &mut Cloud, region: Option<&str>, version: u8) -> OrRefusal<IpNet> {
     let pool = cloud.floating.get_mut(&pool(region, version));
     let address = pool.and_then(super::model::Subnet::take_any);
     let address = address.ok_or_else(|| Refusal::state("There is no Floating IP left."))?;
@@ -199,7 +199,7 @@ fn draw(cloud: &mut Cloud, region: Option<&str>, version: u8) -> Result<IpNet, R
 }
 
 /// Draws the next network that nobody has.
-fn draw_network(cloud: &mut Cloud, region: Option<&str>) -> Result<IpNet, Refusal> {
+fn draw_network(cloud: &mut Cloud, region: Option<&str>) -> OrRefusal<IpNet> {
     let left = || Refusal::state("There is no Floating IP network left.");
     let range = NETWORKS
         .iter()
@@ -239,7 +239,7 @@ impl Kept for FloatingIp {
 impl Thing for FloatingIp {
     const CHANGEABLE: &'static [&'static str] = &["server", "load_balancer", "reverse_ptr", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "reverse_ptr" => fields
                 .required("reverse_ptr")?
@@ -250,12 +250,7 @@ impl Thing for FloatingIp {
     }
 
     /// Where it points to is not a matter of its own.
-    fn change(
-        cloud: &mut Cloud,
-        project: &str,
-        id: &str,
-        fields: &Fields,
-    ) -> Result<bool, Refusal> {
+    fn change(cloud: &mut Cloud, project: &str, id: &str, fields: &Fields) -> OrRefusal<bool> {
         let owner = owner(cloud, project)?;
         let floating = owner.floating_ips.get(id).ok_or_else(Refusal::not_found)?;
         let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
@@ -281,11 +276,7 @@ impl Thing for FloatingIp {
 }
 
 /// Gives a floating IP back.
-pub(super) fn delete_floating_ip(
-    cloud: &mut Cloud,
-    project: &str,
-    id: &str,
-) -> Result<(), Refusal> {
+pub(super) fn delete_floating_ip(cloud: &mut Cloud, project: &str, id: &str) -> OrRefusal {
     let floating = FloatingIp::take(cloud, project, id)?;
     let address = floating.network.addr();
     let name = pool(floating.region.as_deref(), version_of(&address));
@@ -298,7 +289,7 @@ pub(super) fn delete_floating_ip(
 impl Thing for Group {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "name" => self.name = fields.name()?,
             _ => self.tags = fields.tags()?,
@@ -308,7 +299,7 @@ impl Thing for Group {
 }
 
 /// Deletes a group; its servers stay.
-pub(super) fn delete_group(project: &mut Project, uuid: &str) -> Result<(), Refusal> {
+pub(super) fn delete_group(project: &mut Project, uuid: &str) -> OrRefusal {
     project.groups.remove(uuid).ok_or_else(Refusal::not_found)?;
     for server in project.servers.all_mut() {
         server.groups.retain(|group| group != uuid);

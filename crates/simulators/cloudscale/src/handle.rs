@@ -1,22 +1,22 @@
 //! The control handle: what tests and the sandbox do to the cloud's machines directly.
 //!
-//! Nothing here takes time: a scene is set, not played.
+//! Nothing here takes time: a fixture is set, not played.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_simulator::handle::HandleError;
+use bowline_simulator::handle::{HandleError, HandleResult};
 use serde_json::{Map, Value};
 
 use super::Cloudscale;
 use super::balancers;
 use super::catalog::{self, DEFAULT_ZONE};
 use super::fields::check_zone;
+use super::fixture::{InterfaceSpec, MachineSpec};
 use super::interfaces::{PUBLIC, Wanted, WantedAddress};
 use super::model::{Cloud, Status};
 use super::new_server::NewServer;
-use super::refusal::Refusal;
-use super::scene::{InterfaceSpec, MachineSpec};
+use super::refusal::{OrRefusal, Refusal};
 use super::servers;
 
 /// Machines that one `count` may ask for.
@@ -29,7 +29,6 @@ pub struct MachineInfo {
     pub project: String,
     pub zone: String,
     pub flavor: String,
-    /// Its status now.
     pub status: Status,
     /// Its addresses, in the order of its interfaces.
     pub addresses: Vec<IpAddr>,
@@ -37,13 +36,13 @@ pub struct MachineInfo {
 
 impl Cloudscale {
     /// Adds a server that is there at once, and returns its uuid; with `count`, the first one's.
-    pub fn add_server(&self, spec: &MachineSpec) -> Result<String, HandleError> {
+    pub fn add_server(&self, spec: &MachineSpec) -> HandleResult<String> {
         let added = self.add_servers(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many servers as the specification counts, and returns their uuids.
-    pub fn add_servers(&self, spec: &MachineSpec) -> Result<Vec<String>, HandleError> {
+    pub fn add_servers(&self, spec: &MachineSpec) -> HandleResult<Vec<String>> {
         let count = spec.count;
         let failed = |reason: String| HandleError::new("add the machine", &spec.name, reason);
         if count.is_some_and(|count| count == 0 || count > MOST_MACHINES) {
@@ -68,7 +67,7 @@ impl Cloudscale {
     }
 
     /// Stops a server at once, as a power-off in the guest does.
-    pub fn stop(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn stop(&self, machine: &str) -> HandleResult {
         self.with("stop", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             Ok(())
@@ -76,7 +75,7 @@ impl Cloudscale {
     }
 
     /// Starts a server at once.
-    pub fn start(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn start(&self, machine: &str) -> HandleResult {
         self.with("start", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, true, Duration::ZERO, false);
             Ok(())
@@ -84,15 +83,14 @@ impl Cloudscale {
     }
 
     /// Destroys a server, whatever state it is in.
-    pub fn destroy(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn destroy(&self, machine: &str) -> HandleResult {
         self.with("destroy", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             self.delete_server(cloud, project, uuid)
         })
     }
 
-    /// Renames a server.
-    pub fn rename(&self, machine: &str, name: &str) -> Result<(), HandleError> {
+    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.with("rename", machine, |cloud, project, uuid| {
             servers::check_name(name)?;
             let server = cloud
@@ -106,7 +104,7 @@ impl Cloudscale {
 
     /// Moves a server to another zone. Its public addresses change; private networks, which
     /// belong to one zone, are left behind.
-    pub fn migrate(&self, machine: &str, zone: &str) -> Result<(), HandleError> {
+    pub fn migrate(&self, machine: &str, zone: &str) -> HandleResult {
         self.with("migrate", machine, |cloud, project, uuid| {
             check_zone("zone", zone)?;
             let server = cloud
@@ -124,7 +122,7 @@ impl Cloudscale {
 
     /// Replaces members of the JSON of a server, or of a load balancer or something that belongs to
     /// one, in every answer, to see how callers bear bad data. An empty map makes it whole again.
-    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> Result<(), HandleError> {
+    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> HandleResult {
         let mut cloud = self.lock();
         let found = cloud.find(machine);
         let found = found.or_else(|| balancers::place_of(&cloud, machine));
@@ -174,8 +172,8 @@ impl Cloudscale {
         &self,
         task: &'static str,
         machine: &str,
-        change: impl FnOnce(&mut Cloud, &str, &str) -> Result<(), Refusal>,
-    ) -> Result<(), HandleError> {
+        change: impl FnOnce(&mut Cloud, &str, &str) -> OrRefusal,
+    ) -> HandleResult {
         let failed =
             |reason: String| HandleError::new(task, &format!("the machine {machine:?}"), reason);
         let mut cloud = self.lock();
@@ -187,7 +185,7 @@ impl Cloudscale {
     }
 }
 
-/// A server of a scene, with the networks that it names.
+/// A server of a fixture, with the networks that it names.
 fn new_server(cloud: &Cloud, spec: &MachineSpec) -> Result<NewServer, String> {
     let or =
         |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.to_owned());

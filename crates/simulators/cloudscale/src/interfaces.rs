@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::model::{Address, Cloud, Interface};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// The word that asks for the public network.
 pub(super) const PUBLIC: &str = "public";
@@ -37,11 +37,11 @@ impl Wanted {
     }
 
     /// All interfaces of a request.
-    pub(super) fn parse(list: &[Value]) -> Result<Vec<Self>, Refusal> {
+    pub(super) fn parse(list: &[Value]) -> OrRefusal<Vec<Self>> {
         list.iter().map(Self::parse_one).collect()
     }
 
-    fn parse_one(value: &Value) -> Result<Self, Refusal> {
+    fn parse_one(value: &Value) -> OrRefusal<Self> {
         let fields = Fields::within("interfaces", value)?;
         let network = fields.text("network")?.map(str::to_owned);
         let addresses = match fields.list("addresses")? {
@@ -66,7 +66,7 @@ impl Wanted {
     }
 }
 
-fn parse_address(value: &Value) -> Result<WantedAddress, Refusal> {
+fn parse_address(value: &Value) -> OrRefusal<WantedAddress> {
     let fields = Fields::within("addresses", value)?;
     let address = WantedAddress {
         subnet: fields.text("subnet")?.map(str::to_owned),
@@ -88,7 +88,7 @@ pub(super) fn attach(
     zone: &str,
     wanted: &[Wanted],
     ipv6: bool,
-) -> Result<Vec<Interface>, Refusal> {
+) -> OrRefusal<Vec<Interface>> {
     let mut attached = Vec::new();
     for wanted in wanted {
         let result = if wanted.network.as_deref() == Some(PUBLIC) {
@@ -127,7 +127,7 @@ fn attach_public(
     zone: &str,
     wanted: &Wanted,
     ipv6: bool,
-) -> Result<Interface, Refusal> {
+) -> OrRefusal<Interface> {
     let refused = || Refusal::state("There is no public address left.");
     let public = cloud.public.get_mut(zone).ok_or_else(refused)?;
     let mut interface = Interface {
@@ -165,7 +165,7 @@ fn attach_private(
     project: &str,
     zone: &str,
     wanted: &Wanted,
-) -> Result<Interface, Refusal> {
+) -> OrRefusal<Interface> {
     let network = network_of(cloud, project, wanted)?;
     let known = cloud.network(project, &network);
     let known = known.ok_or_else(|| Refusal::no_such("network", &network))?;
@@ -203,7 +203,7 @@ fn attach_private(
 }
 
 /// The network that is meant: named, or the one of the first subnet that is.
-fn network_of(cloud: &Cloud, project: &str, wanted: &Wanted) -> Result<String, Refusal> {
+fn network_of(cloud: &Cloud, project: &str, wanted: &Wanted) -> OrRefusal<String> {
     if let Some(network) = &wanted.network {
         return Ok(network.clone());
     }
@@ -221,7 +221,7 @@ fn own_subnet<'a>(
     cloud: &'a Cloud,
     project: &str,
     uuid: &str,
-) -> Result<&'a super::model::Subnet, Refusal> {
+) -> OrRefusal<&'a super::model::Subnet> {
     let own = cloud
         .projects
         .get(project)
@@ -245,7 +245,7 @@ fn take(
     project: &str,
     network: &str,
     wanted: &WantedAddress,
-) -> Result<Address, Refusal> {
+) -> OrRefusal<Address> {
     let uuid = match (&wanted.subnet, wanted.address) {
         (Some(uuid), _) => uuid.clone(),
         (None, Some(address)) => {

@@ -13,11 +13,13 @@ mod balancers;
 mod catalog;
 mod config;
 mod fields;
+mod fixture;
 mod floating;
 mod handle;
 mod history;
 mod interfaces;
 mod kinds;
+mod load;
 mod model;
 mod networks;
 mod new_server;
@@ -26,11 +28,9 @@ mod refusal;
 mod render;
 mod route;
 mod sandbox;
-mod scene;
 mod servers;
 mod shelf;
 mod simulate;
-mod stage;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -54,27 +54,25 @@ pub use balancers::{
     BalancerInfo, BalancerSpec, BalancerStatus, Health, Http, HttpSpec, ListenerInfo, ListenerSpec,
     MemberInfo, MemberSpec, MonitorInfo, MonitorSpec, PoolInfo, PoolSpec, VipSpec,
 };
-pub use bowline_simulator::handle::HandleError;
+pub use bowline_simulator::handle::{HandleError, HandleResult};
 pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks, Timings, Token};
+pub use fixture::{
+    Fixture, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, SubnetSpec, TokenSpec,
+};
 pub use handle::MachineInfo;
 pub use model::Status;
 pub use original::manifest;
 pub use sandbox::KIND;
-pub use scene::{
-    BalancerTimingsSpec, Fixture, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec,
-    SubnetSpec, TimingsSpec, TokenSpec,
-};
 
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "cloudscale";
 
-/// A simulated cloudscale.ch.
 #[derive(Debug)]
 pub struct Cloudscale {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Fixture,
+    fixture: Fixture,
     cloud: Mutex<Cloud>,
     history: Mutex<History>,
     /// For timers, which must not keep the cloud alive.
@@ -88,18 +86,18 @@ impl Cloudscale {
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
-        let cloud = Self::assemble(world, scene.config(), scene);
-        cloud.play()?;
+    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+        let cloud = Self::assemble(world, fixture.config(), fixture);
+        cloud.load()?;
         Ok(cloud)
     }
 
-    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, fixture: Fixture) -> Arc<Self> {
         let cloud = Self::empty(world, &config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),
             config,
-            scene,
+            fixture,
             cloud: Mutex::new(cloud),
             history: Mutex::default(),
             me: me.clone(),
@@ -142,6 +140,6 @@ impl Api for Cloudscale {
     }
 
     fn reset(&self) {
-        self.begin_again();
+        self.reset();
     }
 }

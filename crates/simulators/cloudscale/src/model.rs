@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use bowline_simulator::handle::by_id_or_name;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -12,25 +13,14 @@ use super::balancers::{Balancer, Health, Listener, Monitor, Pool};
 use super::config::{Quirks, Timings};
 pub(super) use bowline_simulator::collection::Collection;
 
-/// What the API calls a server's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// On its way to another status.
-    Changing,
-    /// It runs.
-    Running,
-    /// It exists but does not run.
-    Stopped,
-}
-
-impl Status {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Changing => "changing",
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-        }
+bowline_simulator::words! {
+    /// What the API calls a server's status.
+    pub enum Status {
+        /// On its way to another status.
+        Changing = "changing",
+        Running = "running",
+        /// It exists but does not run.
+        Stopped = "stopped",
     }
 }
 
@@ -262,7 +252,6 @@ pub(super) struct PublicNetwork {
     pub(super) ipv6: Subnet,
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) projects: BTreeMap<String, Project>,
@@ -312,21 +301,10 @@ impl Cloud {
 
     /// The project and uuid of a server, found by uuid or by a name that only one has.
     pub(super) fn find(&self, machine: &str) -> Option<(String, String)> {
-        let by_uuid = self
-            .projects
-            .iter()
-            .find(|(_, p)| p.servers.get(machine).is_some());
-        if let Some((project, _)) = by_uuid {
-            return Some((project.clone(), machine.to_owned()));
-        }
         let all = self.projects.iter();
         let all = all.flat_map(|(name, project)| project.servers.all().map(move |s| (name, s)));
-        let mut named = all.filter(|(_, server)| server.name == machine);
-        let (project, server) = named.next()?;
-        named
-            .next()
-            .is_none()
-            .then(|| (project.clone(), server.uuid.clone()))
+        let found = by_id_or_name(all, machine, |(_, it)| &it.uuid, |(_, it)| &it.name);
+        found.map(|(project, server)| (project.clone(), server.uuid.clone()))
     }
 
     /// A network that a project can see, its own or a public one.

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::Cloudscale;
 use super::fields::Fields;
 use super::model::{Cloud, Network, Project, Subnet};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::shelf::{Thing, keep};
 
 /// The MTU of a network for which none is asked.
@@ -26,7 +26,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         fields: &Fields,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let name = fields.name()?;
         let network = Network {
             uuid: self.world.random.uuid(),
@@ -60,7 +60,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         fields: &Fields,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let network = fields.required("network")?;
         let owner = cloud.projects.get(project);
         let owner = owner.filter(|owner| owner.networks.get(network).is_some());
@@ -87,7 +87,7 @@ impl Cloudscale {
 impl Thing for Network {
     const CHANGEABLE: &'static [&'static str] = &["name", "mtu", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "name" => self.name = fields.name()?,
             "mtu" => self.mtu = mtu(fields)?.unwrap_or(DEFAULT_MTU),
@@ -100,7 +100,7 @@ impl Thing for Network {
 impl Thing for Subnet {
     const CHANGEABLE: &'static [&'static str] = &["gateway_address", "dns_servers", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "gateway_address" => self.gateway = gateway(fields, &self.cidr)?,
             "dns_servers" => self.dns_servers = resolvers(fields)?,
@@ -111,7 +111,7 @@ impl Thing for Subnet {
 }
 
 /// Deletes a network and its subnets, unless a server or load balancer is attached.
-pub(super) fn delete_network(project: &mut Project, uuid: &str) -> Result<(), Refusal> {
+pub(super) fn delete_network(project: &mut Project, uuid: &str) -> OrRefusal {
     project.networks.get(uuid).ok_or_else(Refusal::not_found)?;
     let mut interfaces = project.servers.all().flat_map(|server| &server.interfaces);
     if interfaces.any(|interface| interface.network == uuid) {
@@ -130,7 +130,7 @@ pub(super) fn delete_network(project: &mut Project, uuid: &str) -> Result<(), Re
 }
 
 /// Deletes a subnet, unless one of its addresses is in use.
-pub(super) fn delete_subnet(project: &mut Project, uuid: &str) -> Result<(), Refusal> {
+pub(super) fn delete_subnet(project: &mut Project, uuid: &str) -> OrRefusal {
     let subnet = project.subnets.get(uuid).ok_or_else(Refusal::not_found)?;
     if !subnet.taken.is_empty() || is_balanced(project, uuid) {
         return Err(Refusal::state("There are addresses of this subnet in use."));
@@ -146,11 +146,11 @@ fn is_balanced(project: &Project, subnet: &str) -> bool {
     vips.any(|vip| vip.subnet == subnet) || members.any(|member| member.subnet == subnet)
 }
 
-fn mtu(fields: &Fields) -> Result<Option<u64>, Refusal> {
+fn mtu(fields: &Fields) -> OrRefusal<Option<u64>> {
     fields.number("mtu", 68..=65_535)
 }
 
-fn cidr(text: &str) -> Result<IpNet, Refusal> {
+fn cidr(text: &str) -> OrRefusal<IpNet> {
     let wrong = || Refusal::field("cidr", "Enter a valid network address in CIDR notation.");
     let cidr: IpNet = text.parse().map_err(|_| wrong())?;
     if cidr.trunc() != cidr || cidr.addr().is_ipv6() {
@@ -163,7 +163,7 @@ fn cidr(text: &str) -> Result<IpNet, Refusal> {
     Ok(cidr)
 }
 
-fn gateway(fields: &Fields, cidr: &IpNet) -> Result<Option<IpAddr>, Refusal> {
+fn gateway(fields: &Fields, cidr: &IpNet) -> OrRefusal<Option<IpAddr>> {
     let address = fields.address("gateway_address")?;
     match address {
         Some(address) if !cidr.contains(&address) => {
@@ -175,7 +175,7 @@ fn gateway(fields: &Fields, cidr: &IpNet) -> Result<Option<IpAddr>, Refusal> {
 }
 
 /// None asked for means the two defaults; an empty list means none.
-fn resolvers(fields: &Fields) -> Result<Vec<IpAddr>, Refusal> {
+fn resolvers(fields: &Fields) -> OrRefusal<Vec<IpAddr>> {
     let Some(texts) = fields.texts("dns_servers")? else {
         return Ok(RESOLVERS.to_vec());
     };
@@ -187,7 +187,7 @@ fn resolvers(fields: &Fields) -> Result<Vec<IpAddr>, Refusal> {
     texts.iter().map(address).collect()
 }
 
-/// The resolvers of a subnet of a scene.
+/// The resolvers of a subnet of a fixture.
 pub(super) fn resolvers_or_default(given: Option<Vec<IpAddr>>) -> Vec<IpAddr> {
     given.unwrap_or_else(|| RESOLVERS.to_vec())
 }

@@ -7,7 +7,7 @@ use super::catalog;
 use super::fields::Fields;
 use super::interfaces::Wanted;
 use super::model::Cloud;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// Characters of a name at creation: it becomes the host name.
 const HOST_NAME: usize = 63;
@@ -34,7 +34,7 @@ pub(super) struct NewServer {
 
 impl NewServer {
     /// From the body of a POST.
-    pub(super) fn parse(fields: &Fields, takes: Duration) -> Result<Self, Refusal> {
+    pub(super) fn parse(fields: &Fields, takes: Duration) -> OrRefusal<Self> {
         let name = fields.required("name")?.to_owned();
         check_host_name(&name)?;
         let choice = |key: &str, known: fn(&str) -> bool| {
@@ -71,7 +71,7 @@ impl NewServer {
 }
 
 /// The private network that is meant when a request only says that it wants one.
-pub(super) fn default_private(cloud: &Cloud, project: &str, zone: &str) -> Result<Wanted, Refusal> {
+pub(super) fn default_private(cloud: &Cloud, project: &str, zone: &str) -> OrRefusal<Wanted> {
     let networks = cloud
         .projects
         .get(project)
@@ -90,7 +90,7 @@ pub(super) fn default_private(cloud: &Cloud, project: &str, zone: &str) -> Resul
 }
 
 /// The root volume, then the further ones.
-fn parse_volumes(fields: &Fields) -> Result<Vec<(String, u64)>, Refusal> {
+fn parse_volumes(fields: &Fields) -> OrRefusal<Vec<(String, u64)>> {
     const SIZES: std::ops::RangeInclusive<u64> = 1..=102_400;
     let root = fields.number("volume_size_gb", SIZES)?.unwrap_or(ROOT_GB);
     let mut volumes = vec![("ssd".to_owned(), root)];
@@ -108,7 +108,7 @@ fn parse_volumes(fields: &Fields) -> Result<Vec<(String, u64)>, Refusal> {
     Ok(volumes)
 }
 
-fn check_host_name(name: &str) -> Result<(), Refusal> {
+fn check_host_name(name: &str) -> OrRefusal {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     if name.len() > HOST_NAME {
         let message = format!("Ensure this field has no more than {HOST_NAME} characters.");

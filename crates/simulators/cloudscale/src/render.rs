@@ -26,7 +26,7 @@ impl View<'_> {
         self.cloud.projects.get(self.project)
     }
 
-    /// An object as it goes out: members that a scene has deformed are replaced.
+    /// An object as it goes out: members that a fixture has deformed are replaced.
     pub(super) fn finished(&self, id: &str, mut shown: Value) -> Value {
         let deformed = self.owner().and_then(|owner| owner.deformed.get(id));
         for (key, value) in deformed.into_iter().flatten() {

@@ -12,7 +12,7 @@ use super::balancers::Pace;
 use super::fields::Fields;
 use super::kinds::{Kind, Sight, canonical, filters, fits, kind_of, list, show};
 use super::model::Cloud;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::render::View;
 use super::servers::Order;
 use super::shelf::{owner, shelf};
@@ -40,16 +40,10 @@ impl Cloudscale {
             })
         };
         let mut response = result.unwrap_or_else(|refusal| refusal.response());
-        for (name, value) in [
-            ("access-control-allow-origin", "*"),
-            (
-                "access-control-allow-headers",
-                "Content-Type, Authorization",
-            ),
-            (
-                "access-control-allow-methods",
-                "GET, POST, OPTIONS, PUT, PATCH, DELETE",
-            ),
+        for (name, value) in bowline_simulator::table![
+            "access-control-allow-origin", "*";
+            "access-control-allow-headers", "Content-Type, Authorization";
+            "access-control-allow-methods", "GET, POST, OPTIONS, PUT, PATCH, DELETE";
         ] {
             response
                 .headers_mut()
@@ -58,7 +52,7 @@ impl Cloudscale {
         (response, caller)
     }
 
-    pub(super) fn authenticate(&self, request: &Request<Bytes>) -> Result<&Token, Refusal> {
+    pub(super) fn authenticate(&self, request: &Request<Bytes>) -> OrRefusal<&Token> {
         let header = request.headers().get(header::AUTHORIZATION);
         let header = header.and_then(|value| value.to_str().ok());
         let bearer = header.and_then(|value| value.split_once(' '));
@@ -70,7 +64,7 @@ impl Cloudscale {
         token.ok_or_else(|| Refusal::unauthenticated("Invalid token."))
     }
 
-    fn dispatch(&self, request: &Request<Bytes>, token: &Token) -> Result<Response<Body>, Refusal> {
+    fn dispatch(&self, request: &Request<Bytes>, token: &Token) -> OrRefusal<Response<Body>> {
         let reading = matches!(*request.method(), Method::GET | Method::HEAD);
         if token.read_only && !reading {
             return Err(Refusal::read_only());
@@ -114,7 +108,7 @@ impl Cloudscale {
         asked: &Asked<'_>,
         kind: Kind<'_>,
         body: &Bytes,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> OrRefusal<Response<Body>> {
         if let Kind::Members(pool) = kind {
             let cloud = self.lock();
             let owner = cloud.projects.get(asked.project);
@@ -149,12 +143,7 @@ impl Cloudscale {
         serve::of_type(StatusCode::OK, "application/json", stale.unwrap_or(fresh))
     }
 
-    fn create(
-        &self,
-        asked: &Asked<'_>,
-        kind: Kind<'_>,
-        body: &Bytes,
-    ) -> Result<Response<Body>, Refusal> {
+    fn create(&self, asked: &Asked<'_>, kind: Kind<'_>, body: &Bytes) -> OrRefusal<Response<Body>> {
         let mut cloud = self.lock();
         let cloud = &mut *cloud;
         let project = asked.project;
@@ -184,7 +173,7 @@ impl Cloudscale {
         kind: Kind<'_>,
         id: &str,
         body: &Bytes,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> OrRefusal<Response<Body>> {
         let mut cloud = self.lock();
         let cloud = &mut *cloud;
         let now = self.now();
@@ -212,7 +201,7 @@ impl Cloudscale {
         kind: Kind<'_>,
         id: &str,
         fields: &Fields,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         match kind {
             Kind::Servers => self.change_server(cloud, asked.project, id, fields),
             Kind::Members(pool) => self.change_member(cloud, asked.project, (pool, id), fields),
@@ -226,13 +215,7 @@ impl Cloudscale {
         }
     }
 
-    fn delete(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-        kind: Kind<'_>,
-        id: &str,
-    ) -> Result<(), Refusal> {
+    fn delete(&self, cloud: &mut Cloud, asked: &Asked<'_>, kind: Kind<'_>, id: &str) -> OrRefusal {
         match kind {
             Kind::Servers => self.delete_server(cloud, asked.project, id),
             Kind::Networks => networks::delete_network(owner(cloud, asked.project)?, id),
@@ -250,7 +233,7 @@ impl Cloudscale {
         }
     }
 
-    fn order(&self, asked: &Asked<'_>, id: &str, word: &str) -> Result<Response<Body>, Refusal> {
+    fn order(&self, asked: &Asked<'_>, id: &str, word: &str) -> OrRefusal<Response<Body>> {
         let order = Order::parse(word).ok_or_else(Refusal::not_found)?;
         if *asked.method != Method::POST {
             return Err(Refusal::method(asked.method));

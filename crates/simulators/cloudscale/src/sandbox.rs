@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::sandbox::{
     Account, Balancer, Balancers, NamedAccount, Running, Section, Settings, SimulatedCloud,
     SimulatorKind, Words,
 };
-use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -23,7 +22,6 @@ use crate::{
     NetworkSpec, Timings,
 };
 
-/// cloudscale.ch.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "cloudscale.ch",
@@ -71,26 +69,19 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         };
         let config = Config {
             timings: Timings {
-                balancers,
+                load_balancers: balancers,
                 ..Timings::default()
             },
             ..Config::default()
         };
         let cloud = Cloudscale::new(world, config);
         cloud.add_network(&NetworkSpec::named(NETWORK).subnet(RANGE.parse()?))?;
-        let server = Server::builder(world, cloud.clone()).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the cloud has no address")?;
-        let cloud = Arc::new(Simulated {
+        Running::serve(world, account, cloud.clone(), |address| Simulated {
             cloud,
             address,
             machines: Mutex::default(),
-        });
-        Ok(Running {
-            cloud,
-            server,
-            recorded_as: account.name,
         })
+        .await
     }
     .boxed()
 }

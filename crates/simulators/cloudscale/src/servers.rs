@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::interfaces::{self, Wanted};
 use super::model::{Cloud, Server, Target, Transition, Volume};
 use super::new_server::{NewServer, default_private};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::{Cloudscale, catalog};
 
 /// Characters of a name later.
@@ -42,7 +42,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         fields: &Fields,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let mut new = NewServer::parse(fields, cloud.timings.create)?;
         if fields.value("interfaces").is_none() && fields.flag("use_private_network", false)? {
             new.interfaces
@@ -57,7 +57,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         new: NewServer,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let known = cloud.projects.get(project);
         for group in &new.groups {
             if known.is_none_or(|project| project.groups.get(group).is_none()) {
@@ -195,7 +195,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         order: Order,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let now = self.now();
         let server = cloud
             .projects
@@ -225,7 +225,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         fields: &Fields,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let now = self.now();
         let server = cloud
             .projects
@@ -259,12 +259,7 @@ impl Cloudscale {
     }
 
     /// Deletes a server at once; reads may go on showing it for a while.
-    pub(super) fn delete_server(
-        &self,
-        cloud: &mut Cloud,
-        project: &str,
-        uuid: &str,
-    ) -> Result<(), Refusal> {
+    pub(super) fn delete_server(&self, cloud: &mut Cloud, project: &str, uuid: &str) -> OrRefusal {
         let now = self.now();
         let lag = cloud.timings.deleted_visible;
         let owner = cloud
@@ -300,7 +295,7 @@ pub(super) fn reattach(
     project: &str,
     uuid: &str,
     wanted: &[Wanted],
-) -> Result<(), Refusal> {
+) -> OrRefusal {
     let server = cloud
         .projects
         .get_mut(project)
@@ -330,7 +325,7 @@ pub(super) fn reattach(
 }
 
 /// A name that a server can be given later: anything, but not too long.
-pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
+pub(super) fn check_name(name: &str) -> OrRefusal {
     if name.chars().count() > NAME {
         let message = format!("Ensure this field has no more than {NAME} characters.");
         return Err(Refusal::field("name", message));

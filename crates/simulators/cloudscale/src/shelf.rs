@@ -9,7 +9,7 @@ use super::balancers::{Balancer, Listener, Monitor, Pool};
 use super::fields::Fields;
 use super::kinds::Kind;
 use super::model::{Cloud, Collection, FloatingIp, Group, Network, Project, Subnet};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::render::View;
 
 /// Something that a project keeps in a collection of its own.
@@ -27,13 +27,13 @@ pub(super) trait Kept: Sized {
     fn show(&self, view: &View<'_>) -> Value;
 
     /// The one of that id, to be changed.
-    fn find<'a>(project: &'a mut Project, id: &str) -> Result<&'a mut Self, Refusal> {
+    fn find<'a>(project: &'a mut Project, id: &str) -> OrRefusal<&'a mut Self> {
         let found = Self::kept_mut(project).get_mut(id);
         found.ok_or_else(Refusal::not_found)
     }
 
     /// Takes out the one of that id.
-    fn take(cloud: &mut Cloud, project: &str, id: &str) -> Result<Self, Refusal> {
+    fn take(cloud: &mut Cloud, project: &str, id: &str) -> OrRefusal<Self> {
         let taken = Self::kept_mut(owner(cloud, project)?).remove(id);
         taken.ok_or_else(Refusal::not_found)
     }
@@ -79,15 +79,10 @@ pub(super) trait Thing: Kept {
     const CHANGEABLE: &'static [&'static str];
 
     /// Gives one attribute the value that the request has for it.
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal>;
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal;
 
     /// Carries out a PATCH, and says whether there was anything to change.
-    fn change(
-        cloud: &mut Cloud,
-        project: &str,
-        id: &str,
-        fields: &Fields,
-    ) -> Result<bool, Refusal> {
+    fn change(cloud: &mut Cloud, project: &str, id: &str, fields: &Fields) -> OrRefusal<bool> {
         let thing = Self::find(owner(cloud, project)?, id)?;
         let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
             return Ok(false);
@@ -97,7 +92,7 @@ pub(super) trait Thing: Kept {
 }
 
 /// A project that exists.
-pub(super) fn owner<'a>(cloud: &'a mut Cloud, project: &str) -> Result<&'a mut Project, Refusal> {
+pub(super) fn owner<'a>(cloud: &'a mut Cloud, project: &str) -> OrRefusal<&'a mut Project> {
     let owner = cloud.projects.get_mut(project);
     owner.ok_or_else(Refusal::not_found)
 }
@@ -124,7 +119,7 @@ pub(super) trait Shelf {
         project: &str,
         id: &str,
         fields: &Fields,
-    ) -> Result<bool, Refusal>;
+    ) -> OrRefusal<bool>;
 }
 
 struct Of<T>(PhantomData<T>);
@@ -148,7 +143,7 @@ impl<T: Thing> Shelf for Of<T> {
         project: &str,
         id: &str,
         fields: &Fields,
-    ) -> Result<bool, Refusal> {
+    ) -> OrRefusal<bool> {
         T::change(cloud, project, id, fields)
     }
 }

@@ -1,11 +1,11 @@
 //! The simulated cloudscale.ch as a server of its own.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::serve::Server;
 use bowline_simulator::simulate::{Flag, Greeting, Options, ServerKind, Simulation};
 use futures::FutureExt;
 
-use crate::{Cloudscale, Fixture, NAME};
+use crate::{Cloudscale, NAME};
 
 /// The server of `bowline simulate`.
 pub(crate) const SERVER: ServerKind = ServerKind {
@@ -20,20 +20,16 @@ pub(crate) const SERVER: ServerKind = ServerKind {
 };
 
 async fn serve(options: &Options) -> Result<Simulation> {
-    let fixture: Fixture = options.fixture()?.unwrap_or_default();
-    let world = options.world()?;
-    let tokens = fixture.config().tokens;
-    let cloud = Cloudscale::from_fixture(&world, fixture);
-    let cloud = cloud.context("the content of the fixture cannot be set up")?;
+    let (world, cloud) = options.load(Cloudscale::from_fixture)?;
     let listen = options.listen()?;
     let server = Server::builder(&world, cloud.clone()).plain(listen).await?;
     let address = server.local_addr().unwrap_or(listen);
     let root = format!("http://{address}");
     let mut greeting = Greeting::new("cloudscale.ch", format_args!("{root}/v1"));
     greeting.line("machines", cloud.servers().len());
-    for token in tokens {
+    for token in &cloud.config.tokens {
         let right = if token.read_only { ", read-only" } else { "" };
-        let (value, project) = (token.value, token.project);
+        let (value, project) = (&token.value, &token.project);
         greeting.line("token", format_args!("{value} (project {project}{right})"));
     }
     greeting.line("use it", format_args!("CLOUDSCALE_API_URL={root}/v1"));

@@ -10,12 +10,11 @@ use super::Exoscale;
 use super::fields::Fields;
 use super::instances::busy;
 use super::model::{Balancer, Cloud, Zone};
-use super::operations::{About, Effect};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a load balancer.
-const KNOWN: [&str; 3] = ["name", "description", "labels"];
+const KNOWN: &str = "name description labels";
 /// Characters of a description.
 pub(super) const DESCRIPTION: std::ops::RangeInclusive<usize> = 0..=255;
 
@@ -30,13 +29,13 @@ pub(super) struct NewBalancer {
 }
 
 /// The load balancer of that id, if it can be seen already.
-pub(super) fn find<'a>(zone: &'a Zone, id: &str, now: Timestamp) -> Result<&'a Balancer, Refusal> {
+pub(super) fn find<'a>(zone: &'a Zone, id: &str, now: Timestamp) -> OrRefusal<&'a Balancer> {
     let found = zone.balancers.get(id).filter(|it| it.visible_from <= now);
     found.ok_or_else(Refusal::not_found)
 }
 
 /// What is said about a name that another load balancer has.
-fn check_name(zone: &Zone, name: &str, own: &str) -> Result<(), Refusal> {
+fn check_name(zone: &Zone, name: &str, own: &str) -> OrRefusal {
     let mut all = zone.balancers.all();
     if all.any(|it| it.name == name && it.id != own) {
         let text =
@@ -58,7 +57,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         zone_name: &str,
         new: NewBalancer,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let most = cloud.quirks.most_load_balancers;
         let zone = cloud.zone(zone_name)?;
         check_name(zone, &new.name, "")?;
@@ -95,13 +94,9 @@ impl Exoscale {
         Ok(id)
     }
 
-    pub(super) fn create_balancer(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        let fields = Fields::parse(asked.body, &KNOWN)?;
-        fields.need(&["name"]);
+    pub(super) fn create_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
+        let fields = Fields::parse(asked.body, KNOWN)?;
+        fields.need("name");
         if cloud.quirks.labels_refused && fields.has("labels") {
             fields.wrong("labels are not allowed");
         }
@@ -134,17 +129,13 @@ impl Exoscale {
         let undone = move |zone: &mut Zone, _| {
             zone.balancers.remove(&failed);
         };
-        Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
+        self.begin(cloud, asked.about("load-balancer", &id), done, undone)
     }
 
-    pub(super) fn update_balancer(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         changeable(find(zone, asked.id(), self.now())?)?;
-        let fields = Fields::parse(asked.body, &KNOWN)?;
+        let fields = Fields::parse(asked.body, KNOWN)?;
         let name = fields.text("name", 1..=255);
         let description = fields.text("description", DESCRIPTION);
         let labels = fields.labels("labels");
@@ -165,11 +156,7 @@ impl Exoscale {
         })
     }
 
-    pub(super) fn reset_balancer(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn reset_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         changeable(find(zone, asked.id(), self.now())?)?;
         match asked.second() {
@@ -186,28 +173,27 @@ impl Exoscale {
         asked: &Asked<'_>,
         change: impl FnOnce(&mut Balancer) + Send + 'static,
         otherwise: impl FnOnce(&mut Balancer) + Send + 'static,
-    ) -> Value {
+    ) -> OrRefusal<Value> {
         let id = asked.id().to_owned();
         let found = cloud.zones.get_mut(asked.zone);
         if let Some(balancer) = found.and_then(|zone| zone.balancers.get_mut(&id)) {
             balancer.under_way += 1;
         }
-        let (changed, kept) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| {
-                if let Some(balancer) = zone.balancers.get_mut(&changed) {
-                    balancer.under_way -= 1;
-                    change(balancer);
-                }
-            },
-            move |zone, _| {
-                if let Some(balancer) = zone.balancers.get_mut(&kept) {
-                    balancer.under_way -= 1;
-                    otherwise(balancer);
-                }
-            },
-        );
-        self.begin(cloud, about(asked, &id), effect)
+        let kept = id.clone();
+        let done = move |zone: &mut Zone, _| {
+            if let Some(balancer) = zone.balancers.get_mut(&id) {
+                balancer.under_way -= 1;
+                change(balancer);
+            }
+        };
+        let undone = move |zone: &mut Zone, _| {
+            if let Some(balancer) = zone.balancers.get_mut(&kept) {
+                balancer.under_way -= 1;
+                otherwise(balancer);
+            }
+        };
+        let about = asked.about("load-balancer", asked.id());
+        self.begin(cloud, about, done, undone)
     }
 
     fn change_balancer(
@@ -215,11 +201,11 @@ impl Exoscale {
         cloud: &mut Cloud,
         asked: &Asked<'_>,
         change: impl FnOnce(&mut Balancer) + Send + 'static,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
-        Ok(self.change_balancer_or(cloud, asked, change, |_| {}))
+        self.change_balancer_or(cloud, asked, change, |_| {})
     }
 
     /// The operation that fails because another is under way, where that matters.
@@ -227,21 +213,16 @@ impl Exoscale {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> OrRefusal<Option<Value>> {
         let balancer = find(cloud.zone(asked.zone)?, asked.id(), self.now())?;
         if !cloud.quirks.one_change_at_a_time || balancer.under_way == 0 {
             return Ok(None);
         }
-        let effect = Effect::new(|_, _| {}, |_, _| {});
-        let shown = self.begin_with(cloud, about(asked, asked.id()), effect, busy());
-        Ok(Some(shown))
+        let about = asked.about("load-balancer", asked.id());
+        self.begin_with(cloud, about, None, busy()).map(Some)
     }
 
-    pub(super) fn delete_balancer(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_balancer(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
@@ -262,24 +243,15 @@ impl Exoscale {
                 balancer.state = before;
             }
         };
-        Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
+        self.begin(cloud, asked.about("load-balancer", &id), done, undone)
     }
 }
 
 /// Whether a load balancer can be changed: not on its way out.
-pub(super) fn changeable(balancer: &Balancer) -> Result<(), Refusal> {
+pub(super) fn changeable(balancer: &Balancer) -> OrRefusal {
     if balancer.state == "deleting" {
         let text = format!("Load balancer {} is being deleted", balancer.id);
         return Err(Refusal::conflict(text));
     }
     Ok(())
-}
-
-fn about<'a>(asked: &'a Asked<'_>, id: &'a str) -> About<'a> {
-    About {
-        zone: asked.zone,
-        operation: asked.operation,
-        kind: "load-balancer",
-        id,
-    }
 }

@@ -6,103 +6,19 @@ use serde_json::{Value, json};
 pub(super) type Kind = (&'static str, &'static str, &'static str, u64, u64, u64);
 
 /// The instance types.
-pub(super) const TYPES: [Kind; 12] = [
-    (
-        "71004023-bb72-4a97-b1e9-bc66dfce9470",
-        "standard",
-        "micro",
-        1,
-        0,
-        0,
-    ),
-    (
-        "b6e9d1e8-89fc-4db3-aaa4-9b4c5b1d0844",
-        "standard",
-        "tiny",
-        1,
-        0,
-        1,
-    ),
-    (
-        "21624abb-764e-4def-81d7-9fc54b5957fb",
-        "standard",
-        "small",
-        2,
-        0,
-        2,
-    ),
-    (
-        "b6cd1ff5-3a2f-4e9d-a4d1-8988c1191fe8",
-        "standard",
-        "medium",
-        2,
-        0,
-        4,
-    ),
-    (
-        "c6f99499-7f59-4138-9427-a09db13af2bc",
-        "standard",
-        "large",
-        4,
-        0,
-        8,
-    ),
-    (
-        "350dc5ea-fe6d-42ba-b6c0-efb8b75617ad",
-        "standard",
-        "extra-large",
-        4,
-        0,
-        16,
-    ),
-    (
-        "a216b0d1-370f-4e21-a0eb-3dfc6302b564",
-        "standard",
-        "huge",
-        8,
-        0,
-        32,
-    ),
-    (
-        "5e5fb3c6-e076-429d-9b6c-b71f7b27760b",
-        "memory",
-        "extra-large",
-        4,
-        0,
-        32,
-    ),
-    (
-        "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c01",
-        "cpu",
-        "extra-large",
-        8,
-        0,
-        16,
-    ),
-    (
-        "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c02",
-        "storage",
-        "large",
-        4,
-        0,
-        8,
-    ),
-    (
-        "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c03",
-        "gpua30",
-        "small",
-        12,
-        1,
-        56,
-    ),
-    (
-        "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c04",
-        "gpu3080ti",
-        "medium",
-        24,
-        2,
-        112,
-    ),
+pub(super) const TYPES: [Kind; 12] = bowline_simulator::table![
+    "71004023-bb72-4a97-b1e9-bc66dfce9470", "standard", "micro", 1, 0, 0;
+    "b6e9d1e8-89fc-4db3-aaa4-9b4c5b1d0844", "standard", "tiny", 1, 0, 1;
+    "21624abb-764e-4def-81d7-9fc54b5957fb", "standard", "small", 2, 0, 2;
+    "b6cd1ff5-3a2f-4e9d-a4d1-8988c1191fe8", "standard", "medium", 2, 0, 4;
+    "c6f99499-7f59-4138-9427-a09db13af2bc", "standard", "large", 4, 0, 8;
+    "350dc5ea-fe6d-42ba-b6c0-efb8b75617ad", "standard", "extra-large", 4, 0, 16;
+    "a216b0d1-370f-4e21-a0eb-3dfc6302b564", "standard", "huge", 8, 0, 32;
+    "5e5fb3c6-e076-429d-9b6c-b71f7b27760b", "memory", "extra-large", 4, 0, 32;
+    "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c01", "cpu", "extra-large", 8, 0, 16;
+    "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c02", "storage", "large", 4, 0, 8;
+    "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c03", "gpua30", "small", 12, 1, 56;
+    "d21f5a1b-0e5c-4c6a-9a53-6a1d8a5f2c04", "gpu3080ti", "medium", 24, 2, 112;
 ];
 
 /// The template of instances for which none is named: id and name.

@@ -4,17 +4,12 @@ use serde_json::Value;
 
 use super::Exoscale;
 use super::model::Cloud;
-use super::operations::About;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 impl Exoscale {
     /// Grows or shrinks the pool of a nodepool. The operation refers to the cluster.
-    pub(super) fn change_nodepool(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn change_nodepool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let cluster = zone.clusters.get(asked.id());
         let nodepool = cluster.and_then(|cluster| {
@@ -22,12 +17,7 @@ impl Exoscale {
             all.find(|nodepool| nodepool.id == asked.second())
         });
         let pool = nodepool.ok_or_else(Refusal::not_found)?.pool.clone();
-        let about = About {
-            zone: asked.zone,
-            operation: asked.operation,
-            kind: "sks-cluster",
-            id: asked.id(),
-        };
+        let about = asked.about("sks-cluster", asked.id());
         if asked.operation == "scale-sks-nodepool" {
             self.scale(cloud, asked, &pool, about)
         } else {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bowline_simulator::faults::Span;
 use serde::Deserialize;
 
 /// The API key of a cloud for which none was configured.
@@ -42,28 +43,17 @@ impl Key {
     }
 }
 
-/// How long things take; zero is allowed everywhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timings {
-    /// From the answer to a change until its operation has succeeded. Zero: the answer says so at
-    /// once.
-    pub operation: Duration,
-    /// The same for single operations, by their ids.
-    pub operations: BTreeMap<String, Duration>,
-    /// How long after that a new load balancer has no address yet.
-    pub address: Duration,
-    /// For how long a new load balancer is answered with 404, and left out of lists.
-    pub created_invisible: Duration,
-}
-
-impl Default for Timings {
-    fn default() -> Self {
-        Self {
-            operation: Duration::from_secs(1),
-            operations: BTreeMap::new(),
-            address: Duration::ZERO,
-            created_invisible: Duration::ZERO,
-        }
+bowline_simulator::timings! {
+    /// How long things take; zero is allowed everywhere.
+    pub struct Timings, TimingsSpec: Span {
+        /// From the answer to a change until its operation has succeeded. Zero: the answer says so.
+        operation: Duration = Duration::from_secs(1),
+        /// The same for single operations, by their ids.
+        operations: BTreeMap<String, Duration> = BTreeMap::new(),
+        /// How long after that a new load balancer has no address yet.
+        address: Duration = Duration::ZERO,
+        /// For how long a new load balancer is answered with 404, and left out of lists.
+        created_invisible: Duration = Duration::ZERO,
     }
 }
 
@@ -132,7 +122,6 @@ pub struct Config {
     pub keys: BTreeMap<String, Key>,
     /// Its zones; the first is served under `/v2`, each under `/z/<zone>/v2`.
     pub zones: Vec<String>,
-    /// How long things take.
     pub timings: Timings,
     /// How it behaves where that is not certain.
     pub quirks: Quirks,

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// The fields of a body. What is wrong with them is gathered until [`Fields::finish`].
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The fields of a body, of which there may be only `known` ones. No body has no fields.
-    pub(super) fn parse(body: &Bytes, known: &[&str]) -> Result<Self, Refusal> {
+    /// The fields of a body, of which there may be only the `known` words. No body has no fields.
+    pub(super) fn parse(body: &Bytes, known: &str) -> OrRefusal<Self> {
         if body.is_empty() {
             return Ok(Self::default());
         }
@@ -40,9 +40,9 @@ impl Fields {
         Ok(fields)
     }
 
-    fn only(&self, known: &[&str]) {
+    fn only(&self, known: &str) {
         for name in self.given.keys() {
-            if !known.contains(&name.as_str()) {
+            if !known.split(' ').any(|known| known == name) {
                 self.complain(name, "is not known");
             }
         }
@@ -62,8 +62,8 @@ impl Fields {
     }
 
     /// Notes that a field must be there.
-    pub(super) fn need(&self, names: &[&str]) {
-        for name in names {
+    pub(super) fn need(&self, names: &str) {
+        for name in names.split(' ') {
             if !self.has(name) {
                 self.complain(name, "is missing");
             }
@@ -105,7 +105,6 @@ impl Fields {
         number
     }
 
-    /// A switch.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         let flag = self.value(name)?.as_bool();
         if flag.is_none() {
@@ -165,7 +164,7 @@ impl Fields {
     }
 
     /// The fields of an object in it.
-    pub(super) fn inner(&self, name: &str, place: &'static str, known: &[&str]) -> Option<Self> {
+    pub(super) fn inner(&self, name: &str, place: &'static str, known: &str) -> Option<Self> {
         let Some(given) = self.value(name)?.as_object() else {
             self.complain(name, "must be an object");
             return None;
@@ -193,7 +192,7 @@ impl Fields {
     }
 
     /// An error if anything was wrong.
-    pub(super) fn finish(&self) -> Result<(), Refusal> {
+    pub(super) fn finish(&self) -> OrRefusal {
         let wrong = self.wrong.borrow();
         if wrong.is_empty() {
             Ok(())
@@ -211,27 +210,17 @@ mod tests {
     fn every_mistake_of_a_body_is_told_at_once() {
         let body = r#"{"name":"","port":0,"protocol":"sctp","labels":{"a":1},"extra":1,
             "instance-pool":"x","healthcheck":{"mode":"tcp","color":"red"}}"#;
-        let known = [
-            "name",
-            "port",
-            "protocol",
-            "labels",
-            "instance-pool",
-            "healthcheck",
-            "size",
-        ];
-        let fields = Fields::parse(&Bytes::from(body), &known).unwrap();
+        let known = "name port protocol labels instance-pool healthcheck size";
+        let fields = Fields::parse(&Bytes::from(body), known).unwrap();
         assert_eq!(fields.text("name", 1..=255), None);
         assert_eq!(fields.number("port", 1..=65535), None);
         assert_eq!(fields.word("protocol", &["tcp", "udp"]), None);
         assert_eq!(fields.labels("labels"), None);
         assert_eq!(fields.reference("instance-pool"), None);
-        let inner = fields
-            .inner("healthcheck", "healthcheck.", &["mode"])
-            .unwrap();
+        let inner = fields.inner("healthcheck", "healthcheck.", "mode").unwrap();
         assert_eq!(inner.word("mode", &["tcp"]), Some("tcp"));
         fields.include(&inner);
-        fields.need(&["size"]);
+        fields.need("size");
         let refusal = fields.finish().unwrap_err();
         assert_eq!(
             refusal.errors,
@@ -252,8 +241,8 @@ mod tests {
     #[test]
     fn a_body_must_be_an_object() {
         for body in ["[]", "{", "7"] {
-            assert!(Fields::parse(&Bytes::from(body), &[]).is_err(), "{body}");
+            assert!(Fields::parse(&Bytes::from(body), "").is_err(), "{body}");
         }
-        assert!(Fields::parse(&Bytes::new(), &[]).unwrap().finish().is_ok());
+        assert!(Fields::parse(&Bytes::new(), "").unwrap().finish().is_ok());
     }
 }

@@ -1,12 +1,12 @@
 //! The control handle: what tests and the sandbox do to the cloud directly.
 //!
-//! Nothing here takes time: a scene is set, not played. Things are named by their id, or by a name that
-//! only one of their kind has in all zones.
+//! Nothing here takes time. Things are named by their id, or by a name that only one of their kind
+//! has in all zones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::HandleError;
+use bowline_simulator::handle::{HandleError, HandleResult};
 use serde_json::{Map, Value};
 
 use super::config::{Key, Quirks, Timings};
@@ -21,18 +21,12 @@ impl Exoscale {
         sort: Sort,
         name: &str,
         work: impl FnOnce(&mut Zone, &str) -> Option<T>,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         let done = self.with(|cloud| {
             let (zone, id) = cloud.find(name, sort)?;
             work(cloud.zones.get_mut(&zone)?, &id)
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                task,
-                &format!("the {} {name:?}", sort.noun()),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown(task, sort.noun(), name))
     }
 
     fn change_instance(
@@ -40,14 +34,14 @@ impl Exoscale {
         task: &'static str,
         machine: &str,
         work: impl FnOnce(&mut Instance),
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change(task, Sort::Instance, machine, |zone, id| {
             zone.instances.get_mut(id).map(work)
         })
     }
 
     /// Gives an instance another state at once.
-    pub fn set_state(&self, machine: &str, state: State) -> Result<(), HandleError> {
+    pub fn set_state(&self, machine: &str, state: State) -> HandleResult {
         self.change(
             "change the state of",
             Sort::Instance,
@@ -60,17 +54,17 @@ impl Exoscale {
     }
 
     /// Stops an instance at once.
-    pub fn stop(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn stop(&self, machine: &str) -> HandleResult {
         self.set_state(machine, State::Stopped)
     }
 
     /// Starts an instance at once.
-    pub fn start(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn start(&self, machine: &str) -> HandleResult {
         self.set_state(machine, State::Running)
     }
 
     /// Destroys an instance at once: it is answered with 404. Its pool becomes smaller.
-    pub fn destroy(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn destroy(&self, machine: &str) -> HandleResult {
         self.change("destroy", Sort::Instance, machine, |zone, id| {
             let pool = zone.instances.get(id).and_then(|it| it.pool.clone());
             if let Some(pool) = pool.and_then(|pool| zone.pools.get_mut(&pool)) {
@@ -81,24 +75,19 @@ impl Exoscale {
         })
     }
 
-    /// Renames an instance.
-    pub fn rename(&self, machine: &str, name: &str) -> Result<(), HandleError> {
+    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.change_instance("rename", machine, |it| name.clone_into(&mut it.name))
     }
 
     /// Gives an instance another public address, or none.
-    pub fn set_public_ip(
-        &self,
-        machine: &str,
-        address: Option<Ipv4Addr>,
-    ) -> Result<(), HandleError> {
+    pub fn set_public_ip(&self, machine: &str, address: Option<Ipv4Addr>) -> HandleResult {
         self.change_instance("change the address of", machine, |it| {
             it.public_ip = address;
         })
     }
 
     /// Gives an instance an IPv6 address, or none.
-    pub fn set_ipv6(&self, machine: &str, address: Option<Ipv6Addr>) -> Result<(), HandleError> {
+    pub fn set_ipv6(&self, machine: &str, address: Option<Ipv6Addr>) -> HandleResult {
         self.change_instance("change the address of", machine, |it| {
             it.ipv6 = address;
             it.assignment = match (it.public_ip, address) {
@@ -110,11 +99,7 @@ impl Exoscale {
     }
 
     /// Puts an instance into these private networks (by id or name) and no others.
-    pub fn set_private_networks(
-        &self,
-        machine: &str,
-        networks: &[&str],
-    ) -> Result<(), HandleError> {
+    pub fn set_private_networks(&self, machine: &str, networks: &[&str]) -> HandleResult {
         let ids = self.with(|cloud| {
             let ids = networks.iter().map(|name| cloud.find(name, Sort::Network));
             ids.collect::<Option<Vec<_>>>()
@@ -134,12 +119,7 @@ impl Exoscale {
     }
 
     /// Leases an address of a private network (by id or name) to an instance.
-    pub fn lease(
-        &self,
-        network: &str,
-        machine: &str,
-        address: Ipv4Addr,
-    ) -> Result<(), HandleError> {
+    pub fn lease(&self, network: &str, machine: &str, address: Ipv4Addr) -> HandleResult {
         let found = self.with(|cloud| cloud.find(machine, Sort::Instance));
         let (_, instance) = found.ok_or_else(|| {
             HandleError::new(
@@ -157,7 +137,7 @@ impl Exoscale {
     }
 
     /// Puts an instance into a pool (by id or name), or out of any.
-    pub fn set_pool_of(&self, machine: &str, pool: Option<&str>) -> Result<(), HandleError> {
+    pub fn set_pool_of(&self, machine: &str, pool: Option<&str>) -> HandleResult {
         let pool = match pool {
             Some(pool) => {
                 let id = self.change("use", Sort::Pool, pool, |_, id| Some(id.to_owned()));
@@ -169,7 +149,7 @@ impl Exoscale {
     }
 
     /// Removes a pool with its members, whoever holds on to it.
-    pub fn remove_pool(&self, pool: &str) -> Result<(), HandleError> {
+    pub fn remove_pool(&self, pool: &str) -> HandleResult {
         self.change("remove", Sort::Pool, pool, |zone, id| {
             let members: Vec<String> = zone.members(id).map(|it| it.id.clone()).collect();
             zone.lose_instances(&members);
@@ -178,7 +158,7 @@ impl Exoscale {
     }
 
     /// Removes a load balancer with its services, as somebody else may.
-    pub fn remove_balancer(&self, balancer: &str) -> Result<(), HandleError> {
+    pub fn remove_balancer(&self, balancer: &str) -> HandleResult {
         self.change("remove", Sort::Balancer, balancer, |zone, id| {
             zone.balancers.remove(id).map(|_| ())
         })
@@ -189,30 +169,26 @@ impl Exoscale {
         task: &'static str,
         balancer: &str,
         work: impl FnOnce(&mut Balancer),
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change(task, Sort::Balancer, balancer, |zone, id| {
             zone.balancers.get_mut(id).map(work)
         })
     }
 
     /// Renames a load balancer, as somebody else may.
-    pub fn rename_balancer(&self, balancer: &str, name: &str) -> Result<(), HandleError> {
+    pub fn rename_balancer(&self, balancer: &str, name: &str) -> HandleResult {
         self.change_balancer_of("rename", balancer, |it| name.clone_into(&mut it.name))
     }
 
     /// Describes a load balancer, as somebody else may.
-    pub fn describe_balancer(&self, balancer: &str, text: &str) -> Result<(), HandleError> {
+    pub fn describe_balancer(&self, balancer: &str, text: &str) -> HandleResult {
         self.change_balancer_of("describe", balancer, |it| {
             it.description = Some(text.to_owned()).filter(|text| !text.is_empty());
         })
     }
 
     /// Gives a load balancer these labels and no others.
-    pub fn label_balancer(
-        &self,
-        balancer: &str,
-        labels: &[(&str, &str)],
-    ) -> Result<(), HandleError> {
+    pub fn label_balancer(&self, balancer: &str, labels: &[(&str, &str)]) -> HandleResult {
         let labels = labels
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -220,7 +196,7 @@ impl Exoscale {
     }
 
     /// Removes a service of a load balancer, by its id or name.
-    pub fn remove_service(&self, balancer: &str, service: &str) -> Result<(), HandleError> {
+    pub fn remove_service(&self, balancer: &str, service: &str) -> HandleResult {
         self.change_balancer_of("change", balancer, |it| {
             it.services
                 .retain(|one| one.id != service && one.name != service);
@@ -228,12 +204,7 @@ impl Exoscale {
     }
 
     /// Changes the target port of a service (by id or name), as somebody else may.
-    pub fn retarget_service(
-        &self,
-        balancer: &str,
-        service: &str,
-        port: u16,
-    ) -> Result<(), HandleError> {
+    pub fn retarget_service(&self, balancer: &str, service: &str, port: u16) -> HandleResult {
         self.change_balancer_of("change", balancer, |it| {
             let meant = |one: &&mut Service| one.id == service || one.name == service;
             it.services
@@ -305,7 +276,7 @@ impl Exoscale {
 
     /// The kubelet of an instance: its Node has the instance's name in lower case, and its firmware
     /// tells the instance's id.
-    pub fn kubelet(&self, machine: &str) -> Result<KubeletSpec, HandleError> {
+    pub fn kubelet(&self, machine: &str) -> HandleResult<KubeletSpec> {
         self.change("find", Sort::Instance, machine, |zone, id| {
             let instance = zone.instances.get(id)?;
             let v4 = instance.public_ip.map(Into::into);

@@ -8,39 +8,18 @@ use serde_json::Value;
 use super::Exoscale;
 use super::catalog::{TEMPLATES, kind};
 use super::fields::Fields;
-use super::model::{Cloud, Instance, State};
-use super::operations::{About, Effect, Ending};
-use super::refusal::Refusal;
+use super::model::{Cloud, Instance, State, Zone};
+use super::operations::Ending;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new instance.
-const NEW: [&str; 17] = [
-    "name",
-    "instance-type",
-    "template",
-    "disk-size",
-    "labels",
-    "auto-start",
-    "public-ip-assignment",
-    "ipv6-enabled",
-    "ssh-key",
-    "ssh-keys",
-    "security-groups",
-    "anti-affinity-groups",
-    "user-data",
-    "deploy-target",
-    "secureboot-enabled",
-    "tpm-enabled",
-    "application-consistent-snapshot-enabled",
-];
+const NEW: &str = "name instance-type template disk-size labels auto-start public-ip-assignment \
+    ipv6-enabled ssh-key ssh-keys security-groups anti-affinity-groups user-data deploy-target \
+    secureboot-enabled tpm-enabled application-consistent-snapshot-enabled";
 /// What a body may say about one that exists.
-const CHANGED: [&str; 5] = [
-    "name",
-    "labels",
-    "public-ip-assignment",
-    "user-data",
-    "application-consistent-snapshot-enabled",
-];
+const CHANGED: &str = "name labels public-ip-assignment user-data \
+    application-consistent-snapshot-enabled";
 /// How instances get public addresses.
 pub(super) const ASSIGNMENTS: [&str; 3] = ["inet4", "dual", "none"];
 /// GiB of a disk.
@@ -129,7 +108,7 @@ impl NewInstance {
 }
 
 /// The type and the template that a body names.
-pub(super) fn kind_and_template(fields: &Fields) -> Result<(String, String), Refusal> {
+pub(super) fn kind_and_template(fields: &Fields) -> OrRefusal<(String, String)> {
     let wanted = fields.reference("instance-type").unwrap_or_default();
     let template = fields.reference("template").unwrap_or_default();
     fields.finish()?;
@@ -149,7 +128,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         zone: &str,
         new: NewInstance,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let most = cloud.quirks.most_instances;
         let id = new.id.unwrap_or_else(|| self.world.random.uuid());
         let (v4, v6) = (new.assignment != "none", new.assignment == "dual");
@@ -197,13 +176,9 @@ impl Exoscale {
         Ok(id)
     }
 
-    pub(super) fn create_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        let fields = Fields::parse(asked.body, &NEW)?;
-        fields.need(&["disk-size", "instance-type", "template"]);
+    pub(super) fn create_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
+        let fields = Fields::parse(asked.body, NEW)?;
+        fields.need("disk-size instance-type template");
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         let dual = fields.flag("ipv6-enabled") == Some(true);
         let mut new = NewInstance {
@@ -227,27 +202,21 @@ impl Exoscale {
             State::Stopped
         };
         let (made, failed) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.set_state(&made, ready),
-            move |zone, _| zone.lose_instance(&failed),
-        );
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        let done = move |zone: &mut Zone, _| zone.set_state(&made, ready);
+        let undone = move |zone: &mut Zone, _| zone.lose_instance(&failed);
+        self.begin(cloud, asked.about("instance", &id), done, undone)
     }
 
-    pub(super) fn update_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = found(cloud, asked)?.id.clone();
-        let fields = Fields::parse(asked.body, &CHANGED)?;
+        let fields = Fields::parse(asked.body, CHANGED)?;
         let (name, labels) = (fields.text("name", 1..=255), fields.labels("labels"));
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         fields.finish()?;
         let v4 = cloud.addresses.instance();
         let v6 = (assignment == Some("dual")).then(|| cloud.addresses.instance_v6());
         let changed = id.clone();
-        let done = move |zone: &mut super::model::Zone, _| {
+        let done = move |zone: &mut Zone, _| {
             let Some(instance) = zone.instances.get_mut(&changed) else {
                 return;
             };
@@ -260,77 +229,27 @@ impl Exoscale {
                 instance.ipv6 = instance.ipv6.or(v6).filter(|_| has_v6);
             }
         };
-        let effect = Effect::new(done, |_, _| {});
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        self.begin(cloud, asked.about("instance", &id), done, |_, _| {})
     }
 
-    pub(super) fn delete_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_instance(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let before = found(cloud, asked)?.state;
         let id = asked.id().to_owned();
         let zone = cloud.zone_mut(asked.zone)?;
         zone.set_state(&id, State::Destroying);
         let (gone, stays) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.lose_instance(&gone),
-            move |zone, _| zone.set_state(&stays, before),
-        );
-        Ok(self.begin(cloud, about(asked, &id), effect))
+        let done = move |zone: &mut Zone, _| zone.lose_instance(&gone);
+        let undone = move |zone: &mut Zone, _| zone.set_state(&stays, before);
+        self.begin(cloud, asked.about("instance", &id), done, undone)
     }
 
-    pub(super) fn start_instance(
+    /// Brings an instance from one state through another to a third.
+    pub(super) fn power(
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        self.power(
-            cloud,
-            asked,
-            State::Stopped,
-            State::Starting,
-            State::Running,
-        )
-    }
-
-    pub(super) fn stop_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        self.power(
-            cloud,
-            asked,
-            State::Running,
-            State::Stopping,
-            State::Stopped,
-        )
-    }
-
-    pub(super) fn reboot_instance(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        self.power(
-            cloud,
-            asked,
-            State::Running,
-            State::Starting,
-            State::Running,
-        )
-    }
-
-    fn power(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-        before: State,
-        meanwhile: State,
-        after: State,
-    ) -> Result<Value, Refusal> {
+        [before, meanwhile, after]: [State; 3],
+    ) -> OrRefusal<Value> {
         let instance = found(cloud, asked)?;
         if instance.state != before {
             let (is, must) = (instance.state.as_str(), before.as_str());
@@ -339,32 +258,21 @@ impl Exoscale {
         }
         let id = instance.id.clone();
         cloud.zone_mut(asked.zone)?.set_state(&id, meanwhile);
-        let (done, undone) = (id.clone(), id.clone());
-        let effect = Effect::new(
-            move |zone, _| zone.set_state(&done, after),
-            move |zone, _| zone.set_state(&undone, before),
-        );
         let bare = cloud.quirks.no_reference_of_power;
-        let shown = self.begin(cloud, about(asked, if bare { "" } else { &id }), effect);
-        Ok(shown)
+        let about = asked.about("instance", if bare { "" } else { asked.id() });
+        let same = id.clone();
+        let done = move |zone: &mut Zone, _| zone.set_state(&id, after);
+        let undone = move |zone: &mut Zone, _| zone.set_state(&same, before);
+        self.begin(cloud, about, done, undone)
     }
 }
 
 /// The instance that a call is about.
-fn found<'a>(cloud: &'a Cloud, asked: &Asked<'_>) -> Result<&'a Instance, Refusal> {
+fn found<'a>(cloud: &'a Cloud, asked: &Asked<'_>) -> OrRefusal<&'a Instance> {
     let zone = cloud.zone(asked.zone)?;
     zone.instances
         .get(asked.id())
         .ok_or_else(Refusal::not_found)
-}
-
-fn about<'a>(asked: &'a Asked<'_>, id: &'a str) -> About<'a> {
-    About {
-        zone: asked.zone,
-        operation: asked.operation,
-        kind: "instance",
-        id,
-    }
 }
 
 /// An operation that fails at once because another is under way.

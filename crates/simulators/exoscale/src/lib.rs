@@ -9,15 +9,17 @@
 //!                           └──────▶ operations: what happens when they end ──────┘
 //! ```
 
-mod balancer_scene;
+mod balancer_fixture;
 mod balancers;
 mod calls;
 mod catalog;
 mod clusters;
 mod config;
 mod fields;
+mod fixture;
 mod handle;
 mod instances;
+mod load;
 mod metadata;
 mod model;
 mod operations;
@@ -27,11 +29,9 @@ mod refusal;
 mod render;
 mod route;
 mod sandbox;
-mod scene;
 mod services;
 mod signature;
 mod simulate;
-mod stage;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -51,29 +51,28 @@ use serde_json::{Value, json};
 
 use model::Cloud;
 
-pub use balancer_scene::{BalancerSpec, HealthcheckSpec, ServiceSpec};
-pub use bowline_simulator::handle::HandleError;
+pub use balancer_fixture::{BalancerSpec, HealthcheckSpec, ServiceSpec};
+pub use bowline_simulator::handle::{HandleError, HandleResult};
 pub use config::{Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Key, Quirks, Timings};
+pub use fixture::{
+    ClusterSpec, Fixture, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec,
+};
 pub use metadata::{METADATA, Metadata};
 pub use model::{Healthcheck, State};
 pub use operations::Ending;
 pub use original::manifest;
 pub use sandbox::KIND;
-pub use scene::{
-    ClusterSpec, Fixture, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec, TimingsSpec,
-};
 pub use views::{BalancerInfo, InstanceInfo, PoolInfo, ServiceInfo};
 
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "exoscale";
 
-/// A simulated Exoscale.
 #[derive(Debug)]
 pub struct Exoscale {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Fixture,
+    fixture: Fixture,
     cloud: Mutex<Cloud>,
     /// For timers, which must not keep the cloud alive.
     me: Weak<Self>,
@@ -86,18 +85,18 @@ impl Exoscale {
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
-        let cloud = Self::assemble(world, scene.config(), scene);
-        cloud.play()?;
+    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+        let cloud = Self::assemble(world, fixture.config(), fixture);
+        cloud.load()?;
         Ok(cloud)
     }
 
-    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, fixture: Fixture) -> Arc<Self> {
         let cloud = Self::empty(&config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),
             config,
-            scene,
+            fixture,
             cloud: Mutex::new(cloud),
             me: me.clone(),
         })
@@ -162,7 +161,7 @@ impl Api for Exoscale {
     }
 
     fn reset(&self) {
-        self.begin_again();
+        self.reset();
     }
 
     fn error_body(&self, _status: StatusCode, message: &str) -> Value {

@@ -5,68 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::config::{Key, Quirks, Timings};
 use super::operations::{Operation, Planned};
 
-/// What the API calls the state of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// On its way to `running`.
-    Starting,
-    /// It runs.
-    Running,
-    /// On its way to `stopped`.
-    Stopping,
-    /// It exists but does not run.
-    Stopped,
-    /// On its way to another host.
-    Migrating,
-    /// Something went wrong.
-    Error,
-    /// On its way out.
-    Destroying,
-    /// Gone, but still shown.
-    Destroyed,
-    /// Its disk is being erased.
-    Expunging,
+bowline_simulator::words! {
+    /// What the API calls the state of an instance.
+    pub enum State {
+        /// On its way to `running`.
+        Starting = "starting",
+        Running = "running",
+        /// On its way to `stopped`.
+        Stopping = "stopping",
+        /// It exists but does not run.
+        Stopped = "stopped",
+        /// On its way to another host.
+        Migrating = "migrating",
+        /// Something went wrong.
+        Error = "error",
+        /// On its way out.
+        Destroying = "destroying",
+        /// Gone, but still shown.
+        Destroyed = "destroyed",
+        /// Its disk is being erased.
+        Expunging = "expunging",
+    }
 }
 
 impl State {
-    const ALL: [Self; 9] = [
-        Self::Starting,
-        Self::Running,
-        Self::Stopping,
-        Self::Stopped,
-        Self::Migrating,
-        Self::Error,
-        Self::Destroying,
-        Self::Destroyed,
-        Self::Expunging,
-    ];
-
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-            Self::Migrating => "migrating",
-            Self::Error => "error",
-            Self::Destroying => "destroying",
-            Self::Destroyed => "destroyed",
-            Self::Expunging => "expunging",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-
     /// Whether the machine's programs run.
     pub(super) fn runs(self) -> bool {
         matches!(self, Self::Running | Self::Migrating)
@@ -150,7 +119,6 @@ pub(super) struct Service {
 pub struct Healthcheck {
     /// `tcp`, `http` or `https`.
     pub mode: &'static str,
-    /// Where.
     pub port: u16,
     /// The path that is asked for.
     pub uri: Option<String>,
@@ -317,7 +285,6 @@ impl Addresses {
     }
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) keys: BTreeMap<String, Key>,
@@ -338,19 +305,10 @@ pub(super) struct Cloud {
 impl Cloud {
     /// Where something is: its zone and its id, by its id or by a name that only one has.
     pub(super) fn find(&self, wanted: &str, of: Sort) -> Option<(String, String)> {
-        let all = || {
-            self.zones
-                .iter()
-                .flat_map(|(zone, content)| of.all(zone, content))
-        };
-        if let Some((zone, id, _)) = all().find(|(_, id, _)| *id == wanted) {
-            return Some((zone.to_owned(), id.to_owned()));
-        }
-        let mut named = all().filter(|(.., name)| *name == wanted);
-        match (named.next(), named.next()) {
-            (Some((zone, id, _)), None) => Some((zone.to_owned(), id.to_owned())),
-            _ => None,
-        }
+        let zones = self.zones.iter();
+        let all = zones.flat_map(|(zone, content)| of.all(zone, content));
+        let (zone, id, _) = by_id_or_name(all, wanted, |it| it.1, |it| it.2)?;
+        Some((zone.to_owned(), id.to_owned()))
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Exoscale;
 use super::model::{Cloud, Zone};
+use super::refusal::{OrRefusal, Refusal};
 
 /// For how long an operation can be read after it ended.
 const KEPT: Duration = Duration::from_secs(2 * 3600);
@@ -82,27 +83,15 @@ impl Ending {
             ..Self::success()
         }
     }
+}
 
+bowline_simulator::setters! { Ending:
     /// What it was to do happens all the same.
-    #[must_use]
-    pub fn applied(mut self) -> Self {
-        self.applied = true;
-        self
-    }
-
+    applied() |spec| spec.applied = true;
     /// After that time instead of the usual one; zero: in the first answer.
-    #[must_use]
-    pub fn after(mut self, takes: Duration) -> Self {
-        self.takes = Some(takes);
-        self
-    }
-
+    after(takes: Duration) |spec| spec.takes = Some(takes);
     /// Without telling what it is about.
-    #[must_use]
-    pub fn without_reference(mut self) -> Self {
-        self.reference = false;
-        self
-    }
+    without_reference() |spec| spec.reference = false;
 }
 
 /// How coming operations of one id end.
@@ -120,18 +109,6 @@ type Change = Box<dyn FnOnce(&mut Zone, Timestamp) + Send>;
 pub(super) struct Effect {
     done: Change,
     undone: Change,
-}
-
-impl Effect {
-    pub(super) fn new(
-        done: impl FnOnce(&mut Zone, Timestamp) + Send + 'static,
-        undone: impl FnOnce(&mut Zone, Timestamp) + Send + 'static,
-    ) -> Self {
-        Self {
-            done: Box::new(done),
-            undone: Box::new(undone),
-        }
-    }
 }
 
 impl fmt::Debug for Effect {
@@ -194,10 +171,20 @@ impl Cloud {
 }
 
 impl Exoscale {
-    /// Begins an operation, and shows it.
-    pub(super) fn begin(&self, cloud: &mut Cloud, about: About<'_>, effect: Effect) -> Value {
+    /// Begins an operation, and shows it: `done` happens when it succeeds, `undone` if it does not.
+    pub(super) fn begin(
+        &self,
+        cloud: &mut Cloud,
+        about: About<'_>,
+        done: impl FnOnce(&mut Zone, Timestamp) + Send + 'static,
+        undone: impl FnOnce(&mut Zone, Timestamp) + Send + 'static,
+    ) -> OrRefusal<Value> {
+        let effect = Effect {
+            done: Box::new(done),
+            undone: Box::new(undone),
+        };
         let ending = cloud.plan(about.operation);
-        self.begin_with(cloud, about, effect, ending)
+        self.begin_with(cloud, about, Some(effect), ending)
     }
 
     /// The same with an ending of the caller's choice.
@@ -205,9 +192,9 @@ impl Exoscale {
         &self,
         cloud: &mut Cloud,
         about: About<'_>,
-        effect: Effect,
+        effect: Option<Effect>,
         ending: Ending,
-    ) -> Value {
+    ) -> OrRefusal<Value> {
         let now = self.now();
         let usual = cloud.timings.of(about.operation);
         let takes = ending.takes.unwrap_or(usual);
@@ -223,11 +210,9 @@ impl Exoscale {
             ending,
             state: Progress::Pending,
             ended_at: None,
-            effect: Some(effect),
+            effect,
         };
-        let Some(zone) = cloud.zones.get_mut(about.zone) else {
-            return Value::Null;
-        };
+        let zone = cloud.zone_mut(about.zone)?;
         zone.forget_operations(now);
         zone.operations.insert(&id, operation);
         if !endless {
@@ -238,10 +223,8 @@ impl Exoscale {
                 self.wake_after(takes);
             }
         }
-        zone.operations
-            .get(&id)
-            .map(Operation::show)
-            .unwrap_or_default()
+        let begun = zone.operations.get(&id).map(Operation::show);
+        begun.ok_or_else(Refusal::not_found)
     }
 
     /// Looks again after that time. Whoever looks in between sees what is true by then all the same;

@@ -9,33 +9,15 @@ use super::balancers::{DESCRIPTION, described};
 use super::fields::Fields;
 use super::instances::{ASSIGNMENTS, DISK, NewInstance, kind_and_template};
 use super::model::{Cloud, Pool, State, Zone};
-use super::operations::{About, Effect};
-use super::refusal::Refusal;
+use super::operations::About;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a pool.
-const KNOWN: [&str; 20] = [
-    "name",
-    "description",
-    "size",
-    "instance-prefix",
-    "instance-type",
-    "template",
-    "disk-size",
-    "labels",
-    "public-ip-assignment",
-    "ipv6-enabled",
-    "private-networks",
-    "security-groups",
-    "anti-affinity-groups",
-    "elastic-ips",
-    "ssh-key",
-    "ssh-keys",
-    "user-data",
-    "deploy-target",
-    "min-available",
-    "application-consistent-snapshot-enabled",
-];
+const KNOWN: &str = "name description size instance-prefix instance-type template disk-size \
+    labels public-ip-assignment ipv6-enabled private-networks security-groups \
+    anti-affinity-groups elastic-ips ssh-key ssh-keys user-data deploy-target min-available \
+    application-consistent-snapshot-enabled";
 /// Members of a pool: more than anybody simulates.
 pub(super) const MOST_MEMBERS: u64 = 100_000;
 /// What the last part of a member's name consists of.
@@ -79,7 +61,7 @@ impl Exoscale {
         pool: &str,
         count: u64,
         state: State,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> OrRefusal<Vec<String>> {
         let found = cloud.zone(zone)?.pools.get(pool);
         let pool = found.cloned().ok_or_else(Refusal::not_found)?;
         let mut made = Vec::new();
@@ -98,13 +80,9 @@ impl Exoscale {
         Ok(made)
     }
 
-    pub(super) fn create_pool(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
-        let fields = Fields::parse(asked.body, &KNOWN)?;
-        fields.need(&["name", "size", "instance-type", "template", "disk-size"]);
+    pub(super) fn create_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
+        let fields = Fields::parse(asked.body, KNOWN)?;
+        fields.need("name size instance-type template disk-size");
         let assignment = fields.word("public-ip-assignment", &ASSIGNMENTS);
         let dual = fields.flag("ipv6-enabled") == Some(true);
         let size = fields.number("size", 1..=MOST_MEMBERS).unwrap_or_default();
@@ -144,16 +122,12 @@ impl Exoscale {
             zone.pools.remove(&gone.0);
             zone.lose_instances(&gone.1);
         };
-        Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 
-    pub(super) fn update_pool(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = free(cloud, asked, "updateInstancePool")?.id.clone();
-        let fields = Fields::parse(asked.body, &KNOWN)?;
+        let fields = Fields::parse(asked.body, KNOWN)?;
         let (name, labels) = (fields.text("name", 1..=255), fields.labels("labels"));
         let description = fields.text("description", DESCRIPTION);
         let prefix = fields.text("instance-prefix", 1..=30);
@@ -174,16 +148,12 @@ impl Exoscale {
         };
         let same = id.clone();
         let undone = move |zone: &mut Zone, _| zone.ready(&same, &[]);
-        Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 
-    pub(super) fn scale_pool(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn scale_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = free(cloud, asked, "scaleInstancePool")?.id.clone();
-        self.scale(cloud, asked, &id, about(asked, &id))
+        self.scale(cloud, asked, &id, asked.about("instance-pool", &id))
     }
 
     /// Grows or shrinks a pool to the size that the body says.
@@ -193,9 +163,9 @@ impl Exoscale {
         asked: &Asked<'_>,
         pool: &str,
         about: About<'_>,
-    ) -> Result<Value, Refusal> {
-        let fields = Fields::parse(asked.body, &["size"])?;
-        fields.need(&["size"]);
+    ) -> OrRefusal<Value> {
+        let fields = Fields::parse(asked.body, "size")?;
+        fields.need("size");
         let size = fields.number("size", 0..=MOST_MEMBERS).unwrap_or_default();
         fields.finish()?;
         let zone = cloud.zone(asked.zone)?;
@@ -220,7 +190,7 @@ impl Exoscale {
         pool: &str,
         size: u64,
         more: u64,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         let made = self.make_members(cloud, about.zone, pool, more, State::Starting)?;
         let before = cloud.zone_mut(about.zone)?.resize(pool, size, "scaling-up");
         let (grown, failed) = (pool.to_owned(), (pool.to_owned(), made.clone()));
@@ -229,7 +199,7 @@ impl Exoscale {
             zone.lose_instances(&failed.1);
             zone.resize(&failed.0, before, "running");
         };
-        Ok(self.begin(cloud, about, Effect::new(done, undone)))
+        self.begin(cloud, about, done, undone)
     }
 
     fn shrink(
@@ -239,7 +209,7 @@ impl Exoscale {
         pool: &str,
         size: u64,
         leaving: Vec<String>,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         let zone = cloud.zone_mut(about.zone)?;
         let before = zone.resize(pool, size, "scaling-down");
         for id in &leaving {
@@ -254,16 +224,12 @@ impl Exoscale {
             zone.resize(&stays.0, before, "running");
             zone.ready(&stays.0, &stays.1);
         };
-        Ok(self.begin(cloud, about, Effect::new(done, undone)))
+        self.begin(cloud, about, done, undone)
     }
 
-    pub(super) fn evict_members(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn evict_members(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = free(cloud, asked, "evictInstancePoolMembers")?.id.clone();
-        self.evict(cloud, asked, &id, about(asked, &id))
+        self.evict(cloud, asked, &id, asked.about("instance-pool", &id))
     }
 
     /// Removes the members that the body names.
@@ -273,9 +239,9 @@ impl Exoscale {
         asked: &Asked<'_>,
         pool: &str,
         about: About<'_>,
-    ) -> Result<Value, Refusal> {
-        let fields = Fields::parse(asked.body, &["instances"])?;
-        fields.need(&["instances"]);
+    ) -> OrRefusal<Value> {
+        let fields = Fields::parse(asked.body, "instances")?;
+        fields.need("instances");
         let mut leaving = fields.texts("instances").unwrap_or_default();
         fields.finish()?;
         leaving.sort();
@@ -291,11 +257,7 @@ impl Exoscale {
         self.shrink(cloud, about, pool, size, leaving)
     }
 
-    pub(super) fn delete_pool(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_pool(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let id = free(cloud, asked, "destroyInstancePool")?.id.clone();
         let zone = cloud.zone_mut(asked.zone)?;
         if let Some(balancer) = zone.holder(&id) {
@@ -315,7 +277,7 @@ impl Exoscale {
             zone.lose_instances(&members);
         };
         let undone = move |zone: &mut Zone, _| zone.ready(&stays.0, &stays.1);
-        Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
+        self.begin(cloud, asked.about("instance-pool", &id), done, undone)
     }
 }
 
@@ -346,7 +308,7 @@ fn locked(task: &str, id: &str, reason: &str) -> Refusal {
 }
 
 /// The pool that a call is about, if nobody else manages it.
-fn free<'a>(cloud: &'a Cloud, asked: &Asked<'_>, task: &str) -> Result<&'a Pool, Refusal> {
+fn free<'a>(cloud: &'a Cloud, asked: &Asked<'_>, task: &str) -> OrRefusal<&'a Pool> {
     let zone = cloud.zone(asked.zone)?;
     let pool = zone.pools.get(asked.id()).ok_or_else(Refusal::not_found)?;
     match &pool.nodepool {
@@ -355,14 +317,5 @@ fn free<'a>(cloud: &'a Cloud, asked: &Asked<'_>, task: &str) -> Result<&'a Pool,
             Err(locked(task, &pool.id, &reason))
         }
         None => Ok(pool),
-    }
-}
-
-fn about<'a>(asked: &'a Asked<'_>, id: &'a str) -> About<'a> {
-    About {
-        zone: asked.zone,
-        operation: asked.operation,
-        kind: "instance-pool",
-        id,
     }
 }

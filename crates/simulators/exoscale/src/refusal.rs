@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 use bowline_simulator::serve::{self, Body};
 
+/// What a request gives, or why it is refused.
+pub(super) type OrRefusal<T = ()> = Result<T, Refusal>;
+
 /// A refused request: a status, a message, and for bad bodies what is wrong with them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {

@@ -14,7 +14,6 @@ use super::model::{
 pub(super) enum Detail {
     /// What a list tells.
     Listed,
-    /// Everything.
     Whole,
 }
 

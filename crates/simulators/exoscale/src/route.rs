@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::calls::call;
 use super::catalog::{TEMPLATES, TYPES, show_kind, show_template, zone_id};
+use super::model::State::{Running, Starting, Stopped, Stopping};
 use super::model::{Cloud, Zone};
-use super::operations::Operation;
-use super::refusal::{Refusal, answer};
+use super::operations::{About, Operation};
+use super::refusal::{OrRefusal, Refusal, answer};
 use super::render::{Detail, View};
 use super::{Exoscale, signature};
 
@@ -35,6 +36,16 @@ impl Asked<'_> {
         self.ids.get(1).copied().unwrap_or_default()
     }
 
+    /// What a change of a thing of that kind is called.
+    pub(super) fn about<'b>(&'b self, kind: &'static str, id: &'b str) -> About<'b> {
+        About {
+            zone: self.zone,
+            operation: self.operation,
+            kind,
+            id,
+        }
+    }
+
     /// The first value of a parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         let mut pairs = url::form_urlencoded::parse(self.query.as_bytes());
@@ -45,12 +56,12 @@ impl Asked<'_> {
 
 impl Cloud {
     /// The zone that a call is about.
-    pub(super) fn zone(&self, name: &str) -> Result<&Zone, Refusal> {
+    pub(super) fn zone(&self, name: &str) -> OrRefusal<&Zone> {
         self.zones.get(name).ok_or_else(Refusal::not_found)
     }
 
     /// The same, to be changed.
-    pub(super) fn zone_mut(&mut self, name: &str) -> Result<&mut Zone, Refusal> {
+    pub(super) fn zone_mut(&mut self, name: &str) -> OrRefusal<&mut Zone> {
         self.zones.get_mut(name).ok_or_else(Refusal::not_found)
     }
 }
@@ -72,7 +83,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         request: &Request<Bytes>,
         caller: &mut String,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         let found = self.place(request);
         let found = found.and_then(|(zone, path)| Some((zone, call(request.method(), path)?)));
         let open = matches!(&found, Some((_, ("list-zones", _))));
@@ -177,7 +188,7 @@ impl Exoscale {
         }
     }
 
-    fn read(&self, cloud: &Cloud, asked: &Asked<'_>) -> Result<Value, Refusal> {
+    fn read(&self, cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let view = View {
             cloud,
@@ -224,14 +235,14 @@ impl Exoscale {
         shown.ok_or_else(Refusal::not_found)
     }
 
-    fn write(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Value, Refusal> {
+    fn write(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         match asked.operation {
             "create-instance" => self.create_instance(cloud, asked),
             "update-instance" => self.update_instance(cloud, asked),
             "delete-instance" => self.delete_instance(cloud, asked),
-            "start-instance" => self.start_instance(cloud, asked),
-            "stop-instance" => self.stop_instance(cloud, asked),
-            "reboot-instance" => self.reboot_instance(cloud, asked),
+            "start-instance" => self.power(cloud, asked, [Stopped, Starting, Running]),
+            "stop-instance" => self.power(cloud, asked, [Running, Stopping, Stopped]),
+            "reboot-instance" => self.power(cloud, asked, [Running, Starting, Running]),
             "create-instance-pool" => self.create_pool(cloud, asked),
             "update-instance-pool" => self.update_pool(cloud, asked),
             "scale-instance-pool" => self.scale_pool(cloud, asked),

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::sandbox::{
     Account, Balancer, Balancers, NamedAccount, Running, Section, Settings, SimulatedCloud,
     SimulatorKind, Words,
 };
-use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,7 +21,6 @@ use crate::{
     BalancerInfo, Config, DEFAULT_ZONE, Exoscale, InstanceInfo, InstanceSpec, Key, PoolSpec,
 };
 
-/// Exoscale.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Exoscale",
@@ -84,20 +82,13 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         let cloud = Exoscale::new(world, config);
         cloud.skip_balancer_addresses(u32::try_from(account.number)? * BALANCERS);
         cloud.add_pool(&PoolSpec::named(POOL, 0))?;
-        let server = Server::builder(world, cloud.clone()).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the cloud has no address")?;
-        let cloud = Arc::new(Simulated {
+        Running::serve(world, account, cloud.clone(), |address| Simulated {
             cloud,
             address,
             key,
             last: AtomicU32::new(first),
-        });
-        Ok(Running {
-            cloud,
-            server,
-            recorded_as: account.name,
         })
+        .await
     }
     .boxed()
 }

@@ -6,41 +6,15 @@ use super::Exoscale;
 use super::balancers::{DESCRIPTION, changeable, described, find};
 use super::fields::Fields;
 use super::model::{Balancer, Cloud, Healthcheck, Service, Zone};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::route::Asked;
 
 /// What a body may say about a new service; `instance-pool` cannot be changed later.
-const NEW: [&str; 8] = [
-    "name",
-    "description",
-    "instance-pool",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const CHANGED: [&str; 7] = [
-    "name",
-    "description",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const REQUIRED: [&str; 7] = [
-    "name",
-    "instance-pool",
-    "protocol",
-    "strategy",
-    "port",
-    "target-port",
-    "healthcheck",
-];
-const CHECK: [&str; 7] = [
-    "mode", "port", "uri", "interval", "timeout", "retries", "tls-sni",
-];
+pub(super) const NEW: &str =
+    "name description instance-pool protocol strategy port target-port healthcheck";
+const CHANGED: &str = "name description protocol strategy port target-port healthcheck";
+const REQUIRED: &str = "name instance-pool protocol strategy port target-port healthcheck";
+const CHECK: &str = "mode port uri interval timeout retries tls-sni";
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 const STRATEGIES: [&str; 3] = ["round-robin", "source-hash", "maglev-hash"];
 const MODES: [&str; 3] = ["tcp", "http", "https"];
@@ -96,8 +70,8 @@ impl Wish {
 
 /// The health check of a body, with its mistakes noted.
 fn healthcheck(fields: &Fields) -> Option<Healthcheck> {
-    let inner = fields.inner("healthcheck", "healthcheck.", &CHECK)?;
-    inner.need(&["mode", "port"]);
+    let inner = fields.inner("healthcheck", "healthcheck.", CHECK)?;
+    inner.need("mode port");
     let check = Healthcheck {
         mode: inner.word("mode", &MODES).unwrap_or("tcp"),
         port: port(&inner, "port").unwrap_or_default(),
@@ -123,11 +97,7 @@ fn healthcheck(fields: &Fields) -> Option<Healthcheck> {
 }
 
 /// Whether a port is free on a load balancer.
-fn check_port(
-    balancer: &Balancer,
-    (port, protocol): (u16, &str),
-    own: &str,
-) -> Result<(), Refusal> {
+fn check_port(balancer: &Balancer, (port, protocol): (u16, &str), own: &str) -> OrRefusal {
     let mut all = balancer.services.iter();
     if all.any(|it| it.port == port && it.protocol == protocol && it.id != own) {
         let text = format!("Port {port}/{protocol} is already used by another service");
@@ -141,7 +111,7 @@ fn found<'a>(
     zone: &'a Zone,
     asked: &Asked<'_>,
     now: jiff::Timestamp,
-) -> Result<(&'a Balancer, &'a Service), Refusal> {
+) -> OrRefusal<(&'a Balancer, &'a Service)> {
     let balancer = find(zone, asked.id(), now)?;
     let mut all = balancer.services.iter();
     let service = all.find(|it| it.id == asked.second());
@@ -155,8 +125,8 @@ impl Exoscale {
         cloud: &Cloud,
         (zone, balancer): (&str, &str),
         fields: &Fields,
-    ) -> Result<Service, Refusal> {
-        fields.need(&REQUIRED);
+    ) -> OrRefusal<Service> {
+        fields.need(REQUIRED);
         let wish = Wish::read(fields);
         let pool = fields.reference("instance-pool").unwrap_or_default();
         fields.finish()?;
@@ -193,17 +163,13 @@ impl Exoscale {
         })
     }
 
-    pub(super) fn add_service_of(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn add_service_of(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         changeable(find(zone, asked.id(), self.now())?)?;
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
-        let fields = Fields::parse(asked.body, &NEW)?;
+        let fields = Fields::parse(asked.body, NEW)?;
         let mut service = self.new_service(cloud, (asked.zone, asked.id()), &fields)?;
         service.state = "creating";
         let id = service.id.clone();
@@ -218,18 +184,14 @@ impl Exoscale {
             }
         };
         let undone = move |balancer: &mut Balancer| balancer.services.retain(|it| it.id != id);
-        Ok(self.change_balancer_or(cloud, asked, done, undone))
+        self.change_balancer_or(cloud, asked, done, undone)
     }
 
-    pub(super) fn update_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn update_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let (balancer, service) = found(zone, asked, self.now())?;
         changeable(balancer)?;
-        let fields = Fields::parse(asked.body, &CHANGED)?;
+        let fields = Fields::parse(asked.body, CHANGED)?;
         let wish = Wish::read(&fields);
         fields.finish()?;
         let port = wish.port.unwrap_or(service.port);
@@ -238,11 +200,7 @@ impl Exoscale {
         self.change_service(cloud, asked, |service| wish.apply(service))
     }
 
-    pub(super) fn reset_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn reset_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         let zone = cloud.zone(asked.zone)?;
         let (balancer, _) = found(zone, asked, self.now())?;
         changeable(balancer)?;
@@ -257,7 +215,7 @@ impl Exoscale {
         cloud: &mut Cloud,
         asked: &Asked<'_>,
         change: impl FnOnce(&mut Service) + Send + 'static,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         self.turn_service(cloud, asked, "updating", |balancer, id| {
             if let Some(service) = balancer.service_mut(id) {
                 change(service);
@@ -266,11 +224,7 @@ impl Exoscale {
         })
     }
 
-    pub(super) fn delete_service(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Value, Refusal> {
+    pub(super) fn delete_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {
         found(cloud.zone(asked.zone)?, asked, self.now())?;
         self.turn_service(cloud, asked, "deleting", |balancer, id| {
             balancer.services.retain(|it| it.id != id);
@@ -284,7 +238,7 @@ impl Exoscale {
         asked: &Asked<'_>,
         meanwhile: &'static str,
         change: impl FnOnce(&mut Balancer, &str) + Send + 'static,
-    ) -> Result<Value, Refusal> {
+    ) -> OrRefusal<Value> {
         if let Some(refused) = self.busy_balancer(cloud, asked)? {
             return Ok(refused);
         }
@@ -301,6 +255,6 @@ impl Exoscale {
             }
         };
         let done = move |balancer: &mut Balancer| change(balancer, &id);
-        Ok(self.change_balancer_or(cloud, asked, done, undone))
+        self.change_balancer_or(cloud, asked, done, undone)
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ring::hmac;
 
 use super::config::Key;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 const SCHEME: &str = "EXO2-HMAC-SHA256";
 
@@ -53,7 +53,7 @@ pub(super) fn verify<'a>(
     request: &Request<Bytes>,
     keys: &'a BTreeMap<String, Key>,
     now: Timestamp,
-) -> Result<(&'a str, &'a Key), Refusal> {
+) -> OrRefusal<(&'a str, &'a Key)> {
     let header = request.headers().get(header::AUTHORIZATION);
     let header = header.ok_or_else(|| Refusal::forbidden("Missing authentication"))?;
     let header = header.to_str().map_err(|_| Refusal::signature())?;

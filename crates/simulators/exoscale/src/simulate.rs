@@ -1,11 +1,11 @@
 //! The simulated Exoscale as a server of its own, and its metadata server beside it.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::serve::Server;
 use bowline_simulator::simulate::{Flag, FlagValue, Greeting, Options, ServerKind, Simulation};
 use futures::FutureExt;
 
-use crate::{Exoscale, Fixture, Metadata, NAME};
+use crate::{Exoscale, Metadata, NAME};
 
 /// The server of `bowline simulate`.
 pub(crate) const SERVER: ServerKind = ServerKind {
@@ -27,11 +27,8 @@ pub(crate) const SERVER: ServerKind = ServerKind {
 };
 
 async fn serve(options: &Options) -> Result<Simulation> {
-    let fixture: Fixture = options.fixture()?.unwrap_or_default();
-    let world = options.world()?;
-    let config = fixture.config();
-    let cloud = Exoscale::from_fixture(&world, fixture);
-    let cloud = cloud.context("the content of the fixture cannot be set up")?;
+    let (world, cloud) = options.load(Exoscale::from_fixture)?;
+    let config = &cloud.config;
     let listen = options.listen()?;
     let mut servers = vec![Server::builder(&world, cloud.clone()).plain(listen).await?];
     let address = servers[0].local_addr().unwrap_or(listen);

@@ -1,55 +1,43 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`.
 
 use bowline_simulator::faults::Span;
-use bowline_simulator::handle::read_body;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use bowline_simulator::handle::{Done, added, done};
+use bowline_simulator::timings::Timed;
+use serde_json::{Map, Value};
 
-use super::balancer_scene::{BalancerSpec, ServiceSpec};
+use super::balancer_fixture::{BalancerSpec, ServiceSpec};
 use super::calls;
-use super::config::{Key, Quirks};
-use super::scene::{ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec, TimingsSpec};
+use super::config::{Key, Quirks, TimingsSpec};
+use super::fixture::{ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec};
 use super::{Ending, Exoscale, State};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-pool, add-private-network, add-cluster, add-load-balancer, \
     add-service, stop, start, destroy, rename, state, remove-load-balancer, remove-service, \
     health, deform, key, remove-key, deny, permit-all, timings, quirks, plan, forget-plans, \
     end-operations";
 
 impl Exoscale {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_instances(&read_body::<InstanceSpec>(body)?)),
-            "add-pool" => told(self.add_pool(&read_body::<PoolSpec>(body)?)),
+            "add" => added(body, |spec: InstanceSpec| self.add_instances(&spec)),
+            "add-pool" => added(body, |spec: PoolSpec| self.add_pool(&spec)),
             "add-private-network" => {
-                told(self.add_private_network(&read_body::<NetworkSpec>(body)?))
+                added(body, |spec: NetworkSpec| self.add_private_network(&spec))
             }
-            "add-cluster" => told(self.add_cluster(&read_body::<ClusterSpec>(body)?)),
-            "add-load-balancer" => told(self.add_balancer(&read_body::<BalancerSpec>(body)?)),
-            "add-service" => {
-                let wanted: Add = read_body(body)?;
-                told(self.add_service(&wanted.to, &wanted.add))
-            }
-            "stop" => done(self.stop(&read_body::<Which>(body)?.machine)),
-            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
-            "rename" => {
-                let wanted: Rename = read_body(body)?;
-                done(self.rename(&wanted.machine, &wanted.name))
-            }
-            "state" => {
-                let wanted: InState = read_body(body)?;
-                let state = State::parse(&wanted.state);
-                let state = state.ok_or_else(|| format!("{:?} is no state", wanted.state))?;
-                done(self.set_state(&wanted.machine, state))
-            }
-            "remove-load-balancer" => done(self.remove_balancer(&read_body::<Of>(body)?.id)),
-            "remove-service" => {
-                let wanted: Remove = read_body(body)?;
-                done(self.remove_service(&wanted.from, &wanted.id))
-            }
+            "add-cluster" => added(body, |spec: ClusterSpec| self.add_cluster(&spec)),
+            "add-load-balancer" => added(body, |spec: BalancerSpec| self.add_balancer(&spec)),
+            "add-service" => added(body, |to: Add| self.add_service(&to.to, &to.add)),
+            "stop" => done(body, |to: Which| self.stop(&to.machine)),
+            "start" => done(body, |to: Which| self.start(&to.machine)),
+            "destroy" => done(body, |to: Which| self.destroy(&to.machine)),
+            "rename" => done(body, |to: Rename| self.rename(&to.machine, &to.name)),
+            "state" => done(body, |to: InState| {
+                let state = State::parse(&to.state);
+                let state = state.ok_or_else(|| format!("{:?} is no state", to.state))?;
+                self.set_state(&to.machine, state).done()
+            }),
+            "remove-load-balancer" => done(body, |to: Of| self.remove_balancer(&to.id)),
+            "remove-service" => done(body, |to: Remove| self.remove_service(&to.from, &to.id)),
             _ => self.carry_out_on_all(verb, body),
         }
     }
@@ -57,52 +45,36 @@ impl Exoscale {
     /// The verbs that are about the cloud as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "health" => {
-                let wanted: Health = read_body(body)?;
-                self.set_health(&wanted.instance, wanted.good);
-            }
-            "deform" => {
-                let wanted: Deform = read_body(body)?;
-                self.deform(&wanted.id, wanted.members);
-            }
-            "key" => {
-                let wanted: KeySpec = read_body(body)?;
+            "health" => done(body, |to: Health| self.set_health(&to.instance, to.good)),
+            "deform" => done(body, |to: Deform| self.deform(&to.id, to.members)),
+            "key" => done(body, |to: KeySpec| {
                 let key = Key {
-                    secret: wanted.secret,
-                    allowed: wanted.allow,
-                    denied: wanted.deny,
+                    secret: to.secret,
+                    allowed: to.allow,
+                    denied: to.deny,
                 };
-                self.set_key(&wanted.key, key);
-            }
-            "remove-key" => {
-                let key = read_body::<Remover>(body)?.key;
-                if !self.remove_key(&key) {
-                    return Err(format!("there is no key {key:?}"));
-                }
-            }
-            "deny" => {
-                let operations = read_body::<Deny>(body)?.operations;
-                for operation in &operations {
-                    known(operation)?;
-                }
+                self.set_key(&to.key, key);
+            }),
+            "remove-key" => done(body, |Remover { key }| {
+                let removed = self.remove_key(&key).then_some(());
+                removed.ok_or_else(|| format!("there is no key {key:?}"))
+            }),
+            "deny" => done(body, |Deny { operations }| {
+                operations.iter().try_for_each(|one| known(one))?;
                 let operations: Vec<&str> = operations.iter().map(String::as_str).collect();
                 self.deny(&operations);
-            }
-            "permit-all" => self.permit_all(),
-            "timings" => {
-                let wanted: TimingsSpec = read_body(body)?;
-                self.set_timings(|timings| *timings = wanted.over(std::mem::take(timings)));
-            }
-            "quirks" => {
-                let wanted: Quirks = read_body(body)?;
-                self.set_quirks(|quirks| *quirks = wanted);
-            }
-            "plan" => self.plan_as(&read_body::<Plan>(body)?)?,
-            "forget-plans" => self.forget_plans(),
-            "end-operations" => self.end_operations(),
-            other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
+                Ok::<_, String>(())
+            }),
+            "permit-all" => done(body, |_: Value| self.permit_all()),
+            "timings" => done(body, |to: TimingsSpec| {
+                self.set_timings(|timings| *timings = std::mem::take(timings).or_as(&to));
+            }),
+            "quirks" => done(body, |to: Quirks| self.set_quirks(|quirks| *quirks = to)),
+            "plan" => done(body, |to: Plan| self.plan_as(&to)),
+            "forget-plans" => done(body, |_: Value| self.forget_plans()),
+            "end-operations" => done(body, |_: Value| self.end_operations()),
+            other => Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
-        Ok(json!({}))
     }
 
     fn plan_as(&self, wanted: &Plan) -> Result<(), String> {
@@ -145,94 +117,25 @@ fn known(operation: &str) -> Result<(), String> {
     }
 }
 
-fn told<T: serde::Serialize>(added: Result<T, super::HandleError>) -> Result<Value, String> {
-    let added = added.map_err(|error| error.to_string())?;
-    Ok(json!({ "added": added }))
-}
-
-fn done(result: Result<(), super::HandleError>) -> Result<Value, String> {
-    result
-        .map(|()| json!({}))
-        .map_err(|error| error.to_string())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Which {
-    machine: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Of {
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Add {
-    to: String,
-    add: ServiceSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Remove {
-    from: String,
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rename {
-    machine: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct InState {
-    machine: String,
-    state: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Health {
-    instance: String,
-    good: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Deform {
-    id: String,
-    members: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Remover {
-    key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Deny {
-    operations: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plan {
-    operation: String,
-    ending: String,
-    reason: Option<String>,
-    message: Option<String>,
-    after: Option<Span>,
-    times: Option<u64>,
-    #[serde(default)]
-    applied: bool,
-    #[serde(default)]
-    without_reference: bool,
+bowline_simulator::bodies! {
+    Which { machine: String }
+    Of { id: String }
+    Add { to: String, add: ServiceSpec }
+    Remove { from: String, id: String }
+    Rename { machine: String, name: String }
+    InState { machine: String, state: String }
+    Health { instance: String, good: Option<bool> }
+    Deform { id: String, members: Map<String, Value> }
+    Remover { key: String }
+    Deny { operations: Vec<String> }
+    Plan {
+        operation: String,
+        ending: String,
+        reason: Option<String>,
+        message: Option<String>,
+        after: Option<Span>,
+        times: Option<u64>,
+        #[serde(default)] applied: bool,
+        #[serde(default)] without_reference: bool
+    }
 }

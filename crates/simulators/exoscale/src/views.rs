@@ -15,14 +15,11 @@ pub struct InstanceInfo {
     pub state: State,
     /// Its type: `standard.medium`.
     pub kind: String,
-    /// Its public address.
     pub public_ip: Option<Ipv4Addr>,
-    /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
     pub pool: Option<String>,
 }
 
-/// An instance pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInfo {
     pub id: String,
@@ -35,7 +32,6 @@ pub struct PoolInfo {
     pub members: Vec<String>,
 }
 
-/// A load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerInfo {
     pub id: String,
@@ -46,11 +42,9 @@ pub struct BalancerInfo {
     /// Its address, also while the API does not tell it.
     pub ip: Ipv4Addr,
     pub labels: BTreeMap<String, String>,
-    /// Its services, in the order in which they were added.
     pub services: Vec<ServiceInfo>,
 }
 
-/// A service of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceInfo {
     pub id: String,
@@ -62,10 +56,8 @@ pub struct ServiceInfo {
     pub port: u16,
     /// The port of the members.
     pub target_port: u16,
-    /// How connections are spread.
     pub strategy: String,
     pub pool: String,
-    /// How members are checked.
     pub healthcheck: Healthcheck,
 }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_simulator::World;
-use bowline_simulator::handle::{HandleError, read_body};
+use bowline_simulator::handle::{HandleError, HandleResult, read_body};
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::{Answer, Api, Peer, json, of_type};
 use bytes::Bytes;
@@ -33,15 +33,13 @@ pub use sandbox::KIND;
 pub const NAME: &str = "static";
 /// Where the server shows the file.
 const PATH: &str = "/machines.yaml";
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, stop, start, destroy";
 
-/// A rack of machines.
 #[derive(Debug)]
 pub struct Rack {
     world: World,
     /// What a reset goes back to.
-    scene: Inventory,
+    fixture: Inventory,
     kept: Mutex<Kept>,
 }
 
@@ -54,13 +52,13 @@ struct Kept {
 
 impl Rack {
     /// A rack with these machines, and no file yet.
-    pub fn new(world: &World, scene: Inventory) -> Result<Arc<Self>, HandleError> {
+    pub fn new(world: &World, fixture: Inventory) -> HandleResult<Arc<Self>> {
         let rack = Self {
             world: world.clone(),
-            scene,
+            fixture,
             kept: Mutex::default(),
         };
-        rack.play()?;
+        rack.load()?;
         Ok(Arc::new(rack))
     }
 
@@ -77,27 +75,27 @@ impl Rack {
     }
 
     /// Enters a machine.
-    pub fn add(&self, machine: Machine) -> Result<(), HandleError> {
+    pub fn add(&self, machine: Machine) -> HandleResult {
         let name = machine.name.clone();
         self.change("add the machine", &name, |all| all.add(machine))
     }
 
     /// Switches a machine off.
-    pub fn stop(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn stop(&self, machine: &str) -> HandleResult {
         self.change("stop the machine", machine, |all| {
             all.present(machine).map(|it| it.state = State::Stopped)
         })
     }
 
     /// Switches a machine on.
-    pub fn start(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn start(&self, machine: &str) -> HandleResult {
         self.change("start the machine", machine, |all| {
             all.present(machine).map(|it| it.state = State::Running)
         })
     }
 
     /// Takes a machine out for good. Its entry stays, and says so.
-    pub fn destroy(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn destroy(&self, machine: &str) -> HandleResult {
         self.change("destroy the machine", machine, |all| {
             all.present(machine).map(|it| it.gone = true)
         })
@@ -122,7 +120,7 @@ impl Rack {
         task: &'static str,
         name: &str,
         edit: impl FnOnce(&mut Inventory) -> Result<(), String>,
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         let failed = |reason: String| HandleError::new(task, name, reason);
         {
             let mut kept = self.kept();
@@ -133,8 +131,8 @@ impl Rack {
         Ok(())
     }
 
-    fn play(&self) -> Result<(), HandleError> {
-        let machines = self.scene.machines.iter();
+    fn load(&self) -> HandleResult {
+        let machines = self.fixture.machines.iter();
         machines.cloned().try_for_each(|machine| self.add(machine))
     }
 
@@ -203,9 +201,9 @@ impl Api for Rack {
         for machine in all.machines {
             self.world.machines.destroy(&machine.id());
         }
-        // It could be set before, so it can be set again; a scene without machines is a file, too.
+        // It could be loaded before; a fixture without machines is a file, too.
         if let Err(error) = self
-            .play()
+            .load()
             .map_err(|error| error.to_string())
             .and_then(|()| self.kept().write())
         {

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::machines::Power;
 use bowline_simulator::rbac;
 use bowline_simulator::sandbox::{
     Account, NamedAccount, Running, Section, Settings, SimulatedCloud, SimulatorKind, written,
 };
-use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -58,20 +57,13 @@ struct Simulated {
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
         let rack = Rack::new(world, Inventory::default())?;
-        let server = Server::builder(world, rack.clone()).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the rack has no address")?;
-        let cloud = Arc::new(Simulated {
+        Running::serve(world, account, rack.clone(), |address| Simulated {
             world: world.clone(),
             rack,
             address,
             numbered: AtomicU32::new(0),
-        });
-        Ok(Running {
-            cloud,
-            server,
-            recorded_as: account.name,
         })
+        .await
     }
     .boxed()
 }

@@ -5,7 +5,7 @@ use bowline_simulator::serve::Server;
 use bowline_simulator::simulate::{Flag, FlagValue, Greeting, Options, ServerKind, Simulation};
 use futures::FutureExt;
 
-use crate::{Inventory, NAME, PATH, Rack};
+use crate::{NAME, PATH, Rack};
 
 /// The server of `bowline simulate`.
 pub(crate) const SERVER: ServerKind = ServerKind {
@@ -24,10 +24,7 @@ pub(crate) const SERVER: ServerKind = ServerKind {
 };
 
 async fn serve(options: &Options) -> Result<Simulation> {
-    let fixture: Inventory = options.fixture()?.unwrap_or_default();
-    let world = options.world()?;
-    let rack = Rack::new(&world, fixture);
-    let rack = rack.context("the content of the fixture cannot be set up")?;
+    let (world, rack) = options.load(Rack::new)?;
     let listen = options.listen()?;
     let server = Server::builder(&world, rack.clone()).plain(listen).await?;
     let address = server.local_addr().unwrap_or(listen);

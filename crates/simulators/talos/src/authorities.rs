@@ -52,9 +52,7 @@ pub enum AuthorityError {
     /// The certificate library refused.
     #[error("making the certificate of {subject}")]
     Refused {
-        /// Whose certificate.
         subject: String,
-        /// Why.
         source: rcgen::Error,
     },
     /// More roles than a certificate made here can carry.

@@ -2,23 +2,18 @@
 
 use std::time::Duration;
 
+use bowline_simulator::faults::Span;
+
 use super::authorities::Algorithm;
 
-/// How long things take; zero is allowed everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timings {
-    /// How long an endpoint tries to reach a machine that does not exist. The real one: about 20 s.
-    pub unknown: Duration,
-    /// How long an endpoint tries to reach a machine that is down.
-    pub down: Duration,
-}
-
-impl Default for Timings {
-    fn default() -> Self {
-        Self {
-            unknown: Duration::ZERO,
-            down: Duration::from_secs(20),
-        }
+bowline_simulator::timings! {
+    /// How long things take; zero is allowed everywhere.
+    #[derive(Copy)]
+    pub struct Timings, TimingsSpec: Span {
+        /// How long an endpoint tries to reach a machine that does not exist; really about 20 s.
+        unknown: Duration = Duration::ZERO,
+        /// How long an endpoint tries to reach a machine that is down.
+        down: Duration = Duration::from_secs(20),
     }
 }
 
@@ -27,7 +22,6 @@ impl Default for Timings {
 pub struct Config {
     /// How its certificates are signed.
     pub algorithm: Algorithm,
-    /// How long things take.
     pub timings: Timings,
     /// The pod ranges that its control plane tells.
     pub pods: Vec<String>,

@@ -39,7 +39,7 @@ impl Talos {
                 json!({
                     "name": it.name,
                     "control_plane": it.control_plane,
-                    "stage": it.stage.name(),
+                    "stage": it.stage.as_str(),
                     "hangs": it.hangs,
                     "node_ips": it.node_ips,
                     "machine_id": it.register,
@@ -75,6 +75,6 @@ impl Api for Control {
     }
 
     fn reset(&self) {
-        self.0.begin_again();
+        self.0.reset();
     }
 }

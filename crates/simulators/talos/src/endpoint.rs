@@ -300,6 +300,6 @@ impl Api for Endpoint {
     }
 
     fn reset(&self) {
-        self.talos.begin_again();
+        self.talos.reset();
     }
 }

@@ -4,16 +4,16 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::HandleError;
+use bowline_simulator::handle::{HandleError, HandleResult};
 use bowline_talos_api::Single;
 use bowline_talos_api::specs::{NodenameSpec, PlatformMetadataSpec, SystemInformationSpec};
 use prost_types::Timestamp;
 
 use super::authorities::AuthorityError;
 use super::config::Timings;
+use super::load::{first_of_each_family, unique};
 use super::model::{Cluster, Machine, Stage};
 use super::published::Published;
-use super::stage::{first_of_each_family, unique};
 use super::{OS_IMAGE, Talos, notation};
 
 impl From<AuthorityError> for HandleError {
@@ -52,27 +52,15 @@ impl Failure {
             times: 1,
         }
     }
+}
 
+bowline_simulator::setters! { Failure:
     /// Only calls of that method.
-    #[must_use]
-    pub fn method(mut self, method: &str) -> Self {
-        self.method = Some(method.to_owned());
-        self
-    }
-
+    method(method: &str) |spec| spec.method = Some(method.to_owned());
     /// Only calls that are for that machine.
-    #[must_use]
-    pub fn machine(mut self, machine: &str) -> Self {
-        self.machine = Some(machine.to_owned());
-        self
-    }
-
+    machine(machine: &str) |spec| spec.machine = Some(machine.to_owned());
     /// So many calls.
-    #[must_use]
-    pub fn times(mut self, times: u64) -> Self {
-        self.times = times;
-        self
-    }
+    times(times: u64) |spec| spec.times = times;
 }
 
 /// A machine as it is now.
@@ -102,7 +90,7 @@ impl Talos {
         task: &'static str,
         name: &str,
         work: impl FnOnce(&mut Cluster, Timestamp) -> Result<T, String>,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         let now = self.now();
         let done = self.with(|cluster| {
             if !cluster.machines.contains_key(name) {
@@ -120,7 +108,7 @@ impl Talos {
         task: &'static str,
         name: &str,
         work: impl FnOnce(&mut Machine, Timestamp) -> Result<(), String>,
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change(task, name, |cluster, now| {
             match cluster.machines.get_mut(name) {
                 Some(machine) => work(machine, now),
@@ -130,7 +118,7 @@ impl Talos {
     }
 
     /// Brings a machine to a stage at once.
-    pub fn set_stage(&self, machine: &str, stage: Stage) -> Result<(), HandleError> {
+    pub fn set_stage(&self, machine: &str, stage: Stage) -> HandleResult {
         self.change_machine("change the stage of", machine, |it, now| {
             it.stage = stage;
             it.publish_platform(now);
@@ -140,7 +128,7 @@ impl Talos {
 
     /// Gives a machine these addresses and no others (`eth0/10.0.0.5/24`); those of its Node follow, as
     /// after the restart of a spot machine.
-    pub fn set_addresses(&self, machine: &str, addresses: &[&str]) -> Result<(), HandleError> {
+    pub fn set_addresses(&self, machine: &str, addresses: &[&str]) -> HandleResult {
         self.change("change the addresses of", machine, |cluster, now| {
             let wanted = notation::addresses(addresses).map_err(|error| error.to_string())?;
             let node_ips = first_of_each_family(&wanted);
@@ -164,7 +152,7 @@ impl Talos {
     }
 
     /// Gives a machine another address, besides those that it has.
-    pub fn add_address(&self, machine: &str, address: &str) -> Result<(), HandleError> {
+    pub fn add_address(&self, machine: &str, address: &str) -> HandleResult {
         self.change_machine("change the addresses of", machine, |it, now| {
             let wanted = notation::address(address).map_err(|error| error.to_string())?;
             it.resources.put(&notation::id(&wanted), &wanted, now);
@@ -173,7 +161,7 @@ impl Talos {
     }
 
     /// Publishes a resource of a machine, whatever it says so far.
-    pub fn set<K: Published>(&self, machine: &str, id: &str, spec: &K) -> Result<(), HandleError> {
+    pub fn set<K: Published>(&self, machine: &str, id: &str, spec: &K) -> HandleResult {
         self.change_machine("change a resource of", machine, |it, now| {
             it.resources.put(id, spec, now);
             Ok(())
@@ -186,7 +174,7 @@ impl Talos {
         machine: &str,
         id: &str,
         work: impl FnOnce(&mut K),
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change_machine("change a resource of", machine, |it, now| {
             let read = it.resources.read(id);
             let mut spec: K =
@@ -202,7 +190,7 @@ impl Talos {
         &self,
         machine: &str,
         work: impl FnOnce(&mut PlatformMetadataSpec),
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change_machine("change the platform of", machine, |it, now| {
             work(&mut it.platform);
             it.publish_platform(now);
@@ -211,7 +199,7 @@ impl Talos {
     }
 
     /// Takes a resource of a machine away: who asks for it is told that it does not exist.
-    pub fn remove<K: Published>(&self, machine: &str, id: &str) -> Result<(), HandleError> {
+    pub fn remove<K: Published>(&self, machine: &str, id: &str) -> HandleResult {
         self.remove_named(machine, K::NAMESPACE, K::TYPE, id)
     }
 
@@ -221,7 +209,7 @@ impl Talos {
         namespace: &str,
         kind: &str,
         id: &str,
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.change_machine("take a resource from", machine, |it, _| {
             if it.resources.remove(namespace, kind, id) {
                 Ok(())
@@ -237,7 +225,7 @@ impl Talos {
     }
 
     /// Lets calls that reach a machine wait for ever, or answers them again.
-    pub fn hang(&self, machine: &str, hangs: bool) -> Result<(), HandleError> {
+    pub fn hang(&self, machine: &str, hangs: bool) -> HandleResult {
         self.change_machine("silence", machine, |it, _| {
             it.hangs = hangs;
             Ok(())
@@ -245,7 +233,7 @@ impl Talos {
     }
 
     /// Cuts the connection of the next list of a machine, after so many resources.
-    pub fn cut_next_list(&self, machine: &str, after: usize) -> Result<(), HandleError> {
+    pub fn cut_next_list(&self, machine: &str, after: usize) -> HandleResult {
         self.change_machine("cut a list of", machine, |it, _| {
             it.cut_list_after = Some(after);
             Ok(())
@@ -270,7 +258,7 @@ impl Talos {
     }
 
     /// Begins to go over to another certificate authority: it issues to clients, and both are accepted.
-    pub fn rotate_authority(&self) -> Result<(), HandleError> {
+    pub fn rotate_authority(&self) -> HandleResult {
         Ok(self.with(|cluster| cluster.authorities.rotate(&self.keys))?)
     }
 
@@ -280,7 +268,6 @@ impl Talos {
         self.with(|cluster| cluster.authorities.finish())
     }
 
-    /// Ends all connections.
     pub fn drop_connections(&self) {
         self.hang_up.send_modify(|times| *times += 1);
     }
@@ -300,7 +287,7 @@ impl Talos {
     }
 
     /// Lets all machines say that the names of their Nodes begin like that, for clusters that share an API server.
-    pub fn set_node_prefix(&self, prefix: &str) -> Result<(), HandleError> {
+    pub fn set_node_prefix(&self, prefix: &str) -> HandleResult {
         {
             let known = self.node_prefix.lock();
             prefix.clone_into(&mut known.unwrap_or_else(PoisonError::into_inner));
@@ -323,7 +310,7 @@ impl Talos {
     }
 
     /// The kubelet of a machine: Talos always tells it its Node's addresses.
-    pub fn kubelet(&self, machine: &str) -> Result<KubeletSpec, HandleError> {
+    pub fn kubelet(&self, machine: &str) -> HandleResult<KubeletSpec> {
         self.change("find", machine, |cluster, _| {
             let it = cluster.machines.get(machine);
             let it = it.ok_or_else(|| "there is none of that name".to_owned())?;

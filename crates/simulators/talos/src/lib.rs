@@ -5,7 +5,7 @@
 //!  connection ─▶ gate: TLS, client certificate (authority, purpose, expiry by the world's clock)
 //!  request ─▶ endpoint: role ─▶ route: which machine? ─▶ reach: does it answer? ─▶ service ─▶ answer
 //!                                                                                    │
-//!                     handle, verbs, scene ──▶ model: machines, resources, members ◀─┘
+//!                     handle, verbs, load ───▶ model: machines, resources, members ◀─┘
 //! ```
 
 mod authorities;
@@ -13,17 +13,17 @@ mod config;
 mod control;
 mod definitions;
 mod endpoint;
+mod fixture;
 mod handle;
+mod load;
 mod model;
 mod notation;
 mod original;
 mod published;
 mod route;
 mod sandbox;
-mod scene;
 mod service;
 mod simulate;
-mod stage;
 mod talosconfig;
 #[cfg(test)]
 mod tests;
@@ -42,16 +42,16 @@ use tokio::sync::watch::{Receiver, Sender};
 use model::Cluster;
 
 pub use authorities::{Algorithm, AuthorityError};
-pub use bowline_simulator::handle::HandleError;
+pub use bowline_simulator::handle::{HandleError, HandleResult};
 pub use config::{Config, Timings};
 pub use control::Control;
+pub use fixture::{Fixture, MachineSpec, NetworksSpec, PlatformSpec, SystemSpec};
 pub use handle::{Failure, MachineInfo};
 pub use model::Stage;
 pub use notation::{AddressError, address, addresses};
 pub use original::manifest;
 pub use published::Published;
 pub use sandbox::KIND;
-pub use scene::{Fixture, MachineSpec, NetworksSpec, PlatformSpec, SystemSpec, TimingsSpec};
 pub use talosconfig::{Access, READER};
 
 /// The name in the journal and in fault rules.
@@ -61,12 +61,11 @@ pub const VERSION: &str = "v1.13.5";
 /// The name of the operating system in the Nodes of the machines.
 pub const OS_IMAGE: &str = "Talos (v1.13.5)";
 
-/// A simulated cluster of Talos machines.
 pub struct Talos {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Fixture,
+    fixture: Fixture,
     keys: Keys,
     cluster: Mutex<Cluster>,
     /// How the names of Nodes begin, before those of their machines.
@@ -85,7 +84,7 @@ impl std::fmt::Debug for Talos {
 
 impl Talos {
     /// A cluster without machines, whose keys are drawn from the world's randomness.
-    pub fn new(world: &World, config: Config) -> Result<Arc<Self>, HandleError> {
+    pub fn new(world: &World, config: Config) -> HandleResult<Arc<Self>> {
         Self::assemble(
             world,
             config,
@@ -95,33 +94,33 @@ impl Talos {
     }
 
     /// A cluster with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
         let keys = Keys::seeded(&world.random);
-        Self::from_fixture_with(world, scene, keys)
+        Self::from_fixture_with(world, fixture, keys)
     }
 
     /// The same, with keys from elsewhere.
     pub fn from_fixture_with(
         world: &World,
-        scene: Fixture,
+        fixture: Fixture,
         keys: Keys,
-    ) -> Result<Arc<Self>, HandleError> {
-        let talos = Self::assemble(world, scene.config(), scene, keys)?;
-        talos.play()?;
+    ) -> HandleResult<Arc<Self>> {
+        let talos = Self::assemble(world, fixture.config(), fixture, keys)?;
+        talos.load()?;
         Ok(talos)
     }
 
     fn assemble(
         world: &World,
         config: Config,
-        scene: Fixture,
+        fixture: Fixture,
         keys: Keys,
-    ) -> Result<Arc<Self>, HandleError> {
+    ) -> HandleResult<Arc<Self>> {
         let cluster = Cluster::empty(&config, &keys)?;
         Ok(Arc::new(Self {
             world: world.clone(),
             config,
-            scene,
+            fixture,
             keys,
             cluster: Mutex::new(cluster),
             node_prefix: Mutex::default(),

@@ -22,46 +22,23 @@ use super::{OS_IMAGE, notation};
 /// Where the API servers of a cluster listen.
 const API_SERVER_PORT: i64 = 6443;
 
-/// How far a machine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It does not exist.
-    Absent,
-    /// It starts: nobody listens yet.
-    Booting,
-    /// It answers, but its platform has told it nothing yet: only the platform's name is known.
-    MetadataPartial,
-    /// It answers.
-    Ready,
-    /// It does not run: who asks for it waits, and is told that it is not reachable.
-    Down,
+bowline_simulator::words! {
+    /// How far a machine is.
+    pub enum Stage {
+        /// It does not exist.
+        Absent = "absent",
+        /// It starts: nobody listens yet.
+        Booting = "booting",
+        /// It answers, but its platform has told it nothing yet: only the platform's name is known.
+        MetadataPartial = "metadata-partial",
+        /// It answers.
+        Ready = "ready",
+        /// It does not run: who asks for it waits, and is told that it is not reachable.
+        Down = "down",
+    }
 }
 
 impl Stage {
-    /// All, with their names.
-    pub(super) const NAMES: [(&'static str, Self); 5] = [
-        ("absent", Self::Absent),
-        ("booting", Self::Booting),
-        ("metadata-partial", Self::MetadataPartial),
-        ("ready", Self::Ready),
-        ("down", Self::Down),
-    ];
-
-    /// The stage of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        let mut names = Self::NAMES.into_iter();
-        names
-            .find(|(known, _)| *known == name)
-            .map(|(_, stage)| stage)
-    }
-
-    pub fn name(self) -> &'static str {
-        let mut names = Self::NAMES.into_iter();
-        names
-            .find(|(_, stage)| *stage == self)
-            .map_or("", |(name, _)| name)
-    }
-
     /// Whether the machine answers.
     pub(super) fn answers(self) -> bool {
         matches!(self, Self::MetadataPartial | Self::Ready)

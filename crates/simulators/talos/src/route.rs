@@ -136,32 +136,18 @@ mod tests {
 
     #[test]
     fn headers_name_one_machine_or_none() {
-        let rows: [(Headers, Named); 10] = [
-            (&[], Ok(None)),
-            (&[("node", "10.0.0.5")], Ok(Some("10.0.0.5"))),
-            (&[("node", "fd00::5")], Ok(Some("fd00::5"))),
-            (&[("node", "worker-1")], Ok(Some("worker-1"))),
-            (
-                &[("node", "10.0.0.5"), ("node", "10.0.0.6")],
-                Err("node metadata must be single-valued"),
-            ),
-            (&[("node", "")], Err("invalid target \"\"")),
-            (
-                &[("node", "10.0.0.5:50000")],
-                Err("invalid target \"10.0.0.5:50000\""),
-            ),
-            (
-                &[("node", "[fd00::5]:50000")],
-                Err("invalid target \"[fd00::5]:50000\""),
-            ),
-            (
-                &[("node", "[fd00::5]")],
-                Err("invalid target \"[fd00::5]\""),
-            ),
-            (
-                &[("nodes", "10.0.0.5")],
-                Err("one-2-many proxying is not supported for method /a.B/C"),
-            ),
+        let rows: [(Headers, Named); 10] = bowline_simulator::table![
+            &[], Ok(None);
+            &[("node", "10.0.0.5")], Ok(Some("10.0.0.5"));
+            &[("node", "fd00::5")], Ok(Some("fd00::5"));
+            &[("node", "worker-1")], Ok(Some("worker-1"));
+            &[("node", "10.0.0.5"), ("node", "10.0.0.6")],
+                Err("node metadata must be single-valued");
+            &[("node", "")], Err("invalid target \"\"");
+            &[("node", "10.0.0.5:50000")], Err("invalid target \"10.0.0.5:50000\"");
+            &[("node", "[fd00::5]:50000")], Err("invalid target \"[fd00::5]:50000\"");
+            &[("node", "[fd00::5]")], Err("invalid target \"[fd00::5]\"");
+            &[("nodes", "10.0.0.5")], Err("one-2-many proxying is not supported for method /a.B/C");
         ];
         for (given, wanted) in rows {
             let mut headers = HeaderMap::new();

@@ -19,7 +19,6 @@ use crate::original::manifest;
 use crate::simulate::SERVER;
 use crate::{Access, Config, MachineSpec, NAME, PlatformSpec, Stage, Talos, Timings};
 
-/// Talos.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Talos",

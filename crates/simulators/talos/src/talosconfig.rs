@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::ExtendedKeyUsagePurpose;
 
 use super::authorities::{Algorithm, Client, Issued};
-use super::{HandleError, Talos};
+use super::{HandleError, HandleResult, Talos};
 
 /// The role that a cloud controller manager needs.
 pub const READER: &str = "os:reader";
@@ -39,32 +39,19 @@ impl Access {
             purposes: vec![ExtendedKeyUsagePurpose::ClientAuth],
         }
     }
+}
 
-    /// With these roles.
-    #[must_use]
-    pub fn roles(mut self, roles: &[&str]) -> Self {
-        self.roles = roles.iter().map(|one| (*one).to_owned()).collect();
-        self
-    }
-
+bowline_simulator::setters! { Access:
+    roles(roles: &[&str]) |spec| spec.roles = roles.iter().map(|one| (*one).to_owned()).collect();
     /// For that long.
-    #[must_use]
-    pub fn lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
-        self
-    }
-
+    lifetime(lifetime: Duration) |spec| spec.lifetime = lifetime;
     /// For these purposes.
-    #[must_use]
-    pub fn purposes(mut self, purposes: &[ExtendedKeyUsagePurpose]) -> Self {
-        self.purposes = purposes.to_vec();
-        self
-    }
+    purposes(purposes: &[ExtendedKeyUsagePurpose]) |spec| spec.purposes = purposes.to_vec();
 }
 
 impl Talos {
     /// Issues a certificate, and writes the file that has it.
-    pub fn talosconfig(&self, access: &Access) -> Result<String, HandleError> {
+    pub fn talosconfig(&self, access: &Access) -> HandleResult<String> {
         let client = Client {
             roles: &access.roles,
             purposes: &access.purposes,

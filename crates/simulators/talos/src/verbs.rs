@@ -1,15 +1,15 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`.
 
 use bowline_simulator::faults::Span;
-use bowline_simulator::handle::read_body;
-use serde::Deserialize;
+use bowline_simulator::handle::{Done, done, read_body};
+use bowline_simulator::timings::Timed;
 use serde_json::{Value, json};
 
+use super::config::TimingsSpec;
+use super::fixture::{MachineSpec, PlatformSpec};
 use super::handle::Failure;
-use super::scene::{MachineSpec, PlatformSpec, TimingsSpec};
-use super::{Access, HandleError, Stage, Talos};
+use super::{Access, Stage, Talos};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, stage, addresses, platform, remove-resource, hang, cut-list, fail, timings, \
     server-names, rotate-authority, finish-rotation, drop-connections, talosconfig";
 
@@ -28,38 +28,29 @@ const CODES: [(&str, tonic::Code); 10] = [
 ];
 
 impl Talos {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => done(self.add_machine(&read_body::<MachineSpec>(body)?)),
-            "stage" => {
-                let wanted: InStage = read_body(body)?;
-                let stage = Stage::parse(&wanted.stage)
-                    .ok_or_else(|| format!("{:?} is no stage", wanted.stage))?;
-                done(self.set_stage(&wanted.machine, stage))
-            }
-            "addresses" => {
-                let wanted: Addresses = read_body(body)?;
-                let all: Vec<&str> = wanted.addresses.iter().map(String::as_str).collect();
-                done(self.set_addresses(&wanted.machine, &all))
-            }
-            "platform" => {
-                let wanted: Platform = read_body(body)?;
-                let told = wanted.platform.into();
-                done(self.edit_platform(&wanted.machine, |platform| *platform = told))
-            }
-            "remove-resource" => {
-                let it: Remove = read_body(body)?;
-                done(self.remove_named(&it.machine, &it.namespace, &it.kind, &it.id))
-            }
-            "hang" => {
-                let wanted: Hang = read_body(body)?;
-                done(self.hang(&wanted.machine, wanted.on))
-            }
-            "cut-list" => {
-                let wanted: CutList = read_body(body)?;
-                done(self.cut_next_list(&wanted.machine, wanted.after))
-            }
+            "add" => done(body, |spec: MachineSpec| self.add_machine(&spec)),
+            "stage" => done(body, |to: InStage| {
+                let stage = Stage::parse(&to.stage);
+                let stage = stage.ok_or_else(|| format!("{:?} is no stage", to.stage))?;
+                self.set_stage(&to.machine, stage).done()
+            }),
+            "addresses" => done(body, |to: Addresses| {
+                let all: Vec<&str> = to.addresses.iter().map(String::as_str).collect();
+                self.set_addresses(&to.machine, &all)
+            }),
+            "platform" => done(body, |to: Platform| {
+                let told = to.platform.into();
+                self.edit_platform(&to.machine, |platform| *platform = told)
+            }),
+            "remove-resource" => done(body, |to: Remove| {
+                self.remove_named(&to.machine, &to.namespace, &to.kind, &to.id)
+            }),
+            "hang" => done(body, |to: Hang| self.hang(&to.machine, to.on)),
+            "cut-list" => done(body, |to: CutList| {
+                self.cut_next_list(&to.machine, to.after)
+            }),
             "talosconfig" => self.issue(&read_body(body)?),
             _ => self.carry_out_on_all(verb, body),
         }
@@ -68,28 +59,25 @@ impl Talos {
     /// The verbs that are about the cluster as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "fail" => self.fail(read_body::<Fail>(body)?.try_into()?),
-            "timings" => {
-                let wanted: TimingsSpec = read_body(body)?;
-                self.set_timings(|timings| *timings = wanted.over(*timings));
-            }
-            "server-names" => {
-                let wanted = read_body::<Names>(body)?.names;
-                let names: Option<Vec<&str>> = wanted
-                    .as_ref()
-                    .map(|all| all.iter().map(String::as_str).collect());
+            "fail" => done(body, |to: Fail| {
+                to.try_into().map(|failure| self.fail(failure))
+            }),
+            "timings" => done(body, |to: TimingsSpec| {
+                self.set_timings(|timings| *timings = timings.or_as(&to));
+            }),
+            "server-names" => done(body, |Names { names }| {
+                let names = names.as_ref().map(|all| all.iter().map(String::as_str));
+                let names: Option<Vec<&str>> = names.map(Iterator::collect);
                 self.set_server_names(names.as_deref());
-            }
-            "rotate-authority" => return done(self.rotate_authority()),
-            "finish-rotation" => {
-                if !self.finish_rotation() {
-                    return Err("no rotation has begun".to_owned());
-                }
-            }
-            "drop-connections" => self.drop_connections(),
-            other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
+            }),
+            "rotate-authority" => done(body, |_: Value| self.rotate_authority()),
+            "finish-rotation" => done(body, |_: Value| {
+                let finished = self.finish_rotation().then_some(());
+                finished.ok_or("no rotation has begun")
+            }),
+            "drop-connections" => done(body, |_: Value| self.drop_connections()),
+            other => Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
-        Ok(json!({}))
     }
 
     fn issue(&self, wanted: &Issue) -> Result<Value, String> {
@@ -127,78 +115,22 @@ impl TryFrom<Fail> for Failure {
     }
 }
 
-fn done(result: Result<(), HandleError>) -> Result<Value, String> {
-    result
-        .map(|()| json!({}))
-        .map_err(|error| error.to_string())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct InStage {
-    machine: String,
-    stage: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Addresses {
-    machine: String,
-    addresses: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Platform {
-    machine: String,
-    platform: PlatformSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Remove {
-    machine: String,
-    namespace: String,
-    #[serde(rename = "type")]
-    kind: String,
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Hang {
-    machine: String,
-    on: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CutList {
-    machine: String,
-    after: usize,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fail {
-    method: Option<String>,
-    machine: Option<String>,
-    code: String,
-    #[serde(default)]
-    message: String,
-    times: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Names {
-    names: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Issue {
-    endpoints: Vec<String>,
-    roles: Option<Vec<String>>,
-    lifetime: Option<Span>,
+bowline_simulator::bodies! {
+    InStage { machine: String, stage: String }
+    Addresses { machine: String, addresses: Vec<String> }
+    Platform { machine: String, platform: PlatformSpec }
+    Remove {
+        machine: String, namespace: String, #[serde(rename = "type")] kind: String, id: String
+    }
+    Hang { machine: String, on: bool }
+    CutList { machine: String, after: usize }
+    Fail {
+        method: Option<String>,
+        machine: Option<String>,
+        code: String,
+        #[serde(default)] message: String,
+        times: Option<u64>
+    }
+    Names { names: Option<Vec<String>> }
+    Issue { endpoints: Vec<String>, roles: Option<Vec<String>>, lifetime: Option<Span> }
 }

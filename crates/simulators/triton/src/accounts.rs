@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::keys::PublicKey;
 use super::model::{Cloud, Key};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 use super::{Triton, render};
 
@@ -28,7 +28,7 @@ impl Triton {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         let reply = match asked.operation {
             "getaccount" => Reply::ok(render::account(cloud.account(asked)?)),
             "updateaccount" => update(cloud, asked)?,
@@ -83,7 +83,7 @@ impl Triton {
     }
 }
 
-fn update(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn update(cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let account = cloud.account_mut(asked)?;
     if let Some(enabled) = asked.parameters.flag("triton_cns_enabled") {
         account.names_enabled = enabled;
@@ -103,7 +103,7 @@ fn update(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
 }
 
 /// Keys of the account, or of one of its users.
-fn key_call(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn key_call(cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let name = asked.text("name");
     let created = asked.now;
     let user = asked

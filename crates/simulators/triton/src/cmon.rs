@@ -256,72 +256,22 @@ fn metrics(machine: &Machine, now: i64) -> String {
     let age = (now - machine.created.as_second()).max(0);
     let memory = i64::try_from(machine.memory.as_u64().unwrap_or_default()).unwrap_or_default();
     let (memory, disk) = (memory * 1_048_576, memory * 1_048_576 * 25);
-    let rows = [
-        (
-            "cpu_user_usage",
-            "counter",
-            "User CPU utilization in nanoseconds",
-            age * 40_000_000,
-        ),
-        (
-            "cpu_sys_usage",
-            "counter",
-            "System CPU usage in nanoseconds",
-            age * 10_000_000,
-        ),
-        (
-            "cpu_wait_time",
-            "counter",
-            "CPU wait time in nanoseconds",
-            age * 1_000_000,
-        ),
-        ("load_average", "gauge", "Load average", 1),
-        (
-            "mem_agg_usage",
-            "gauge",
-            "Aggregate memory usage in bytes",
-            memory / 2,
-        ),
-        ("mem_limit", "gauge", "Memory limit in bytes", memory),
-        ("mem_swap", "gauge", "Swap in bytes", memory / 4),
-        ("mem_swap_limit", "gauge", "Swap limit in bytes", memory * 4),
-        (
-            "net_agg_packets_in",
-            "counter",
-            "Aggregate inbound packets",
-            age * 100,
-        ),
-        (
-            "net_agg_packets_out",
-            "counter",
-            "Aggregate outbound packets",
-            age * 80,
-        ),
-        (
-            "net_agg_bytes_in",
-            "counter",
-            "Aggregate inbound bytes",
-            age * 64_000,
-        ),
-        (
-            "net_agg_bytes_out",
-            "counter",
-            "Aggregate outbound bytes",
-            age * 32_000,
-        ),
-        ("zfs_used", "gauge", "zfs space used in bytes", disk / 10),
-        (
-            "zfs_available",
-            "gauge",
-            "zfs space available in bytes",
-            disk - disk / 10,
-        ),
-        (
-            "time_of_day",
-            "counter",
-            "System time in seconds since epoch",
-            now,
-        ),
+    let rows = bowline_simulator::table![
+        "cpu_user_usage", "counter", "User CPU utilization in nanoseconds", age * 40_000_000;
+        "cpu_sys_usage", "counter", "System CPU usage in nanoseconds", age * 10_000_000;
+        "cpu_wait_time", "counter", "CPU wait time in nanoseconds", age * 1_000_000;
+        "load_average", "gauge", "Load average", 1;
+        "mem_agg_usage", "gauge", "Aggregate memory usage in bytes", memory / 2;
+        "mem_limit", "gauge", "Memory limit in bytes", memory;
+        "mem_swap", "gauge", "Swap in bytes", memory / 4;
+        "mem_swap_limit", "gauge", "Swap limit in bytes", memory * 4;
+        "net_agg_packets_in", "counter", "Aggregate inbound packets", age * 100;
+        "net_agg_packets_out", "counter", "Aggregate outbound packets", age * 80;
+        "net_agg_bytes_in", "counter", "Aggregate inbound bytes", age * 64_000;
+        "net_agg_bytes_out", "counter", "Aggregate outbound bytes", age * 32_000;
+        "zfs_used", "gauge", "zfs space used in bytes", disk / 10;
+        "zfs_available", "gauge", "zfs space available in bytes", disk - disk / 10;
+        "time_of_day", "counter", "System time in seconds since epoch", now;
     ];
     let mut text = String::new();
     for (name, kind, help, value) in rows {

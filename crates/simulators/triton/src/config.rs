@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use bowline_simulator::faults::Span;
+use bowline_simulator::timings::Timed;
 
 /// The data center of a cloud for which none was named.
 pub const DEFAULT_DATACENTER: &str = "eg-1";
@@ -23,47 +24,41 @@ XcpRWtCmw7QDX0U2vjpQ8xj7+aVHWQKiIVAr7w1X4IxTsswKVvF9n5NU
 /// The MD5 fingerprint of that key.
 pub const DEFAULT_FINGERPRINT: &str = "25:c0:83:45:14:77:b6:ab:fc:dd:cd:5a:20:85:95:3a";
 
-/// How long things take; zero is allowed everywhere but for `commit` and `appliance`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timings {
-    /// From CreateMachine until the machine runs.
-    pub provision: Duration,
-    /// For how long a machine is `stopping`.
-    pub stop: Duration,
-    /// From the call until a stopped machine runs.
-    pub start: Duration,
-    /// Each of the two phases of a reboot, `stopping` and `ready`.
-    pub reboot: Duration,
-    /// From DeleteMachine until the machine is destroyed.
-    pub delete: Duration,
-    /// How long the job behind a change of tags, metadata, name, size or firewall takes.
-    pub job: Duration,
-    /// How often the name service publishes what has changed.
-    pub commit: Duration,
-    /// How late users, roles and policies take effect.
-    pub rights: Duration,
-    /// How often a load balancer reads its metadata; a real one every minute.
-    pub appliance: Duration,
-}
-
-impl Default for Timings {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            provision: seconds(3),
-            stop: seconds(1),
-            start: seconds(1),
-            reboot: seconds(1),
-            delete: seconds(1),
-            job: seconds(1),
-            commit: seconds(10),
-            rights: Duration::ZERO,
-            appliance: seconds(5),
-        }
+bowline_simulator::timings! {
+    /// How long things take; zero is allowed everywhere but for `commit` and `appliance`.
+    pub struct Timings, TimingsSpec: Span {
+        /// From CreateMachine until the machine runs.
+        provision: Duration = Duration::from_secs(3),
+        /// For how long a machine is `stopping`.
+        stop: Duration = Duration::from_secs(1),
+        /// From the call until a stopped machine runs.
+        start: Duration = Duration::from_secs(1),
+        /// Each of the two phases of a reboot, `stopping` and `ready`.
+        reboot: Duration = Duration::from_secs(1),
+        /// From DeleteMachine until the machine is destroyed.
+        delete: Duration = Duration::from_secs(1),
+        /// How long the job behind a change of tags, metadata, name, size or firewall takes.
+        job: Duration = Duration::from_secs(1),
+        /// How often the name service publishes what has changed.
+        commit: Duration = Duration::from_secs(10),
+        /// How late users, roles and policies take effect.
+        rights: Duration = Duration::ZERO,
+        /// How often a load balancer reads its metadata; a real one every minute.
+        appliance: Duration = Duration::from_secs(5),
     }
 }
 
 impl Timings {
+    /// With what a fixture gives.
+    pub(super) fn with(self, spec: &TimingsSpec) -> Self {
+        let mut timings = self.or_as(spec);
+        // What happens in turns needs some time between them.
+        for turn in [&mut timings.commit, &mut timings.appliance] {
+            *turn = (*turn).max(Duration::from_millis(1));
+        }
+        timings
+    }
+
     /// Nothing takes any time, except what the name service and appliances do in turns.
     pub fn instant() -> Self {
         let none = Duration::ZERO;
@@ -75,50 +70,6 @@ impl Timings {
             delete: none,
             job: none,
             ..Self::default()
-        }
-    }
-}
-
-/// Durations of a fixture, such as `2s` or `500ms`; what is left out stays as it was.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimingsSpec {
-    /// See [`Timings::provision`].
-    pub provision: Option<Span>,
-    /// See [`Timings::stop`].
-    pub stop: Option<Span>,
-    /// See [`Timings::start`].
-    pub start: Option<Span>,
-    /// See [`Timings::reboot`].
-    pub reboot: Option<Span>,
-    /// See [`Timings::delete`].
-    pub delete: Option<Span>,
-    /// See [`Timings::job`].
-    pub job: Option<Span>,
-    /// See [`Timings::commit`].
-    pub commit: Option<Span>,
-    /// See [`Timings::rights`].
-    pub rights: Option<Span>,
-    /// See [`Timings::appliance`].
-    pub appliance: Option<Span>,
-}
-
-impl TimingsSpec {
-    /// The durations, with `or` for what is left out.
-    pub fn over(&self, or: &Timings) -> Timings {
-        let length = |given: Option<Span>, or: Duration| given.map_or(or, |span| span.least);
-        // What happens in turns needs some time between them.
-        let turn = |given, or| length(given, or).max(Duration::from_millis(1));
-        Timings {
-            provision: length(self.provision, or.provision),
-            stop: length(self.stop, or.stop),
-            start: length(self.start, or.start),
-            reboot: length(self.reboot, or.reboot),
-            delete: length(self.delete, or.delete),
-            job: length(self.job, or.job),
-            commit: turn(self.commit, or.commit),
-            rights: length(self.rights, or.rights),
-            appliance: turn(self.appliance, or.appliance),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a cloud contains where its fixture says nothing: one account, two networks, sizes and images.
 
 use super::config::{DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_PUBLIC_KEY};
-use super::scene::{AccountSpec, Fixture, ImageSpec, NetworkSpec, PackageSpec};
+use super::fixture::{AccountSpec, Fixture, ImageSpec, NetworkSpec, PackageSpec};
 
 /// The id of the public network.
 pub const EXTERNAL: &str = "11111111-1111-4111-8111-111111111111";
@@ -21,7 +21,7 @@ const COMPUTE_NODES: [&str; 3] = [
 ];
 
 impl Fixture {
-    /// The same scene with everything that it leaves out.
+    /// The same fixture with everything that it leaves out.
     pub(super) fn completed(mut self) -> Self {
         if self.accounts.is_empty() {
             self.accounts.push(AccountSpec {

@@ -33,9 +33,7 @@ const ANY: u16 = 255;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for DNS on {address}")]
 pub struct DnsError {
-    /// Where.
     pub address: SocketAddr,
-    /// Why.
     pub source: io::Error,
 }
 

@@ -1,12 +1,12 @@
 //! The control handle: what tests and the sandbox do to the cloud directly.
 //!
-//! Nothing here takes time: a scene is set, not played. Machines are named by their id, or by a name
-//! that only one live machine has.
+//! Nothing here takes time. Machines are named by their id, or by a name that only one live machine
+//! has.
 
 use std::net::IpAddr;
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::HandleError;
+use bowline_simulator::handle::{HandleError, HandleResult};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ impl Triton {
         machine: &str,
         parts: &[&'static str],
         work: impl FnOnce(&mut Machine) -> T,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         let now = self.now();
         let done = self.with(|cloud| {
             let id = cloud.find_machine(machine)?;
@@ -35,17 +35,11 @@ impl Triton {
             }
             Some(done)
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                task,
-                &format!("the machine {machine:?}"),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown(task, "machine", machine))
     }
 
     /// Gives a machine another state at once.
-    pub fn set_state(&self, machine: &str, state: State) -> Result<(), HandleError> {
+    pub fn set_state(&self, machine: &str, state: State) -> HandleResult {
         let parts = ["state", "zone_state", "tags"];
         self.change("change the state of", machine, &parts, |it| {
             it.state = state;
@@ -53,23 +47,23 @@ impl Triton {
     }
 
     /// Stops a machine at once.
-    pub fn stop(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn stop(&self, machine: &str) -> HandleResult {
         self.set_state(machine, State::Stopped)
     }
 
     /// Starts a machine at once.
-    pub fn start(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn start(&self, machine: &str) -> HandleResult {
         self.set_state(machine, State::Running)
     }
 
     /// Destroys a machine at once: it is answered with 410.
-    pub fn destroy(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn destroy(&self, machine: &str) -> HandleResult {
         let parts = ["state", "zone_state", "destroyed"];
         self.change("destroy", machine, &parts, |it| it.state = State::Deleted)
     }
 
     /// Makes a machine one that could not be made.
-    pub fn fail(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn fail(&self, machine: &str) -> HandleResult {
         self.set_state(machine, State::Failed)
     }
 
@@ -79,7 +73,7 @@ impl Triton {
     }
 
     /// Forgets a machine without a trace, as if it had never been: 404.
-    pub fn forget(&self, machine: &str) -> Result<(), HandleError> {
+    pub fn forget(&self, machine: &str) -> HandleResult {
         self.destroy(machine)?;
         self.with(|cloud| {
             cloud
@@ -89,32 +83,26 @@ impl Triton {
         Ok(())
     }
 
-    /// Renames a machine at once.
-    pub fn rename(&self, machine: &str, name: &str) -> Result<(), HandleError> {
+    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
         self.change("rename", machine, &["alias"], |it| {
             name.clone_into(&mut it.name);
         })
     }
 
     /// Moves a machine to another physical server.
-    pub fn migrate(&self, machine: &str, compute_node: &str) -> Result<(), HandleError> {
+    pub fn migrate(&self, machine: &str, compute_node: &str) -> HandleResult {
         self.change("migrate", machine, &["server_uuid"], |it| {
             it.compute_node = Some(compute_node.to_owned());
         })
     }
 
     /// Replaces all tags of a machine, as somebody else's tool may.
-    pub fn replace_tags(&self, machine: &str, tags: Map<String, Value>) -> Result<(), HandleError> {
+    pub fn replace_tags(&self, machine: &str, tags: Map<String, Value>) -> HandleResult {
         self.change("tag", machine, &["tags"], |it| it.tags = tags)
     }
 
     /// Sets one tag of a machine, or with none removes it.
-    pub fn set_tag(
-        &self,
-        machine: &str,
-        key: &str,
-        value: Option<Value>,
-    ) -> Result<(), HandleError> {
+    pub fn set_tag(&self, machine: &str, key: &str, value: Option<Value>) -> HandleResult {
         self.change("tag", machine, &["tags"], |it| match value {
             Some(value) => drop(it.tags.insert(key.to_owned(), value)),
             None => drop(it.tags.remove(key)),
@@ -122,12 +110,7 @@ impl Triton {
     }
 
     /// Sets one key of a machine's metadata, or with none removes it.
-    pub fn set_metadata(
-        &self,
-        machine: &str,
-        key: &str,
-        value: Option<&str>,
-    ) -> Result<(), HandleError> {
+    pub fn set_metadata(&self, machine: &str, key: &str, value: Option<&str>) -> HandleResult {
         let parts = ["customer_metadata"];
         self.change(
             "change the metadata of",
@@ -141,7 +124,7 @@ impl Triton {
     }
 
     /// Switches a machine's firewall.
-    pub fn set_firewall(&self, machine: &str, on: bool) -> Result<(), HandleError> {
+    pub fn set_firewall(&self, machine: &str, on: bool) -> HandleResult {
         let parts = ["firewall_enabled"];
         self.change("change the firewall of", machine, &parts, |it| {
             it.firewall = on;
@@ -149,18 +132,13 @@ impl Triton {
     }
 
     /// Protects a machine from deletion, or no longer.
-    pub fn protect(&self, machine: &str, on: bool) -> Result<(), HandleError> {
+    pub fn protect(&self, machine: &str, on: bool) -> HandleResult {
         let parts = ["indestructible_zoneroot"];
         self.change("protect", machine, &parts, |it| it.protected = on)
     }
 
     /// Gives one card of a machine another address, or a word such as `dhcp`.
-    pub fn set_address(
-        &self,
-        machine: &str,
-        card: usize,
-        address: &str,
-    ) -> Result<(), HandleError> {
+    pub fn set_address(&self, machine: &str, card: usize, address: &str) -> HandleResult {
         self.change("change the address of", machine, &["nics"], |it| {
             if let Some(nic) = it.nics.get_mut(card) {
                 address.clone_into(&mut nic.ip);
@@ -169,14 +147,14 @@ impl Triton {
     }
 
     /// Gives a machine another package name, which may be empty.
-    pub fn set_package(&self, machine: &str, package: &str) -> Result<(), HandleError> {
+    pub fn set_package(&self, machine: &str, package: &str) -> HandleResult {
         self.change("resize", machine, &["tags"], |it| {
             package.clone_into(&mut it.package);
         })
     }
 
     /// Makes the image of a machine unknown: every call below it is 404, though it lives.
-    pub fn lose_image(&self, machine: &str, lost: bool) -> Result<(), HandleError> {
+    pub fn lose_image(&self, machine: &str, lost: bool) -> HandleResult {
         self.change("lose the image of", machine, &[], |it| it.image_lost = lost)
     }
 
@@ -247,7 +225,7 @@ impl Triton {
     }
 
     /// Switches DNS names of an account on or off.
-    pub fn enable_names(&self, account: &str, on: bool) -> Result<(), HandleError> {
+    pub fn enable_names(&self, account: &str, on: bool) -> HandleResult {
         let now = self.now();
         self.change_account("change", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
@@ -259,7 +237,7 @@ impl Triton {
     }
 
     /// Gives an account (also) this key: a line as in `authorized_keys`.
-    pub fn add_key(&self, account: &str, line: &str) -> Result<(), HandleError> {
+    pub fn add_key(&self, account: &str, line: &str) -> HandleResult {
         let keys = self.keys(&[line.to_owned()]);
         self.change_account("give a key to", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
@@ -270,7 +248,7 @@ impl Triton {
     }
 
     /// Takes all keys away from an account.
-    pub fn remove_keys(&self, account: &str) -> Result<(), HandleError> {
+    pub fn remove_keys(&self, account: &str) -> HandleResult {
         self.change_account("take the keys from", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
                 account.keys.clear();
@@ -284,7 +262,7 @@ impl Triton {
         task: &'static str,
         account: &str,
         work: impl FnOnce(&mut Cloud, &str) -> Result<(), String>,
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         let done = self.with(|cloud| {
             if cloud.accounts.contains_key(account) {
                 work(cloud, account)
@@ -296,7 +274,7 @@ impl Triton {
     }
 
     /// Replaces the routes of a network (by id or name), as somebody else may.
-    pub fn set_routes(&self, network: &str, routes: &[(&str, &str)]) -> Result<(), HandleError> {
+    pub fn set_routes(&self, network: &str, routes: &[(&str, &str)]) -> HandleResult {
         let routes = routes
             .iter()
             .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()));
@@ -306,13 +284,7 @@ impl Triton {
             cloud.networks.get_mut(&id)?.routes = routes;
             Some(())
         });
-        done.ok_or_else(|| {
-            HandleError::new(
-                "change the routes of",
-                &format!("the network {network:?}"),
-                "there is none of that id, nor exactly one of that name",
-            )
-        })
+        done.ok_or_else(|| HandleError::unknown("change the routes of", "network", network))
     }
 
     /// Enables or disables a firewall rule by hand; false if there is none of that id.
@@ -340,7 +312,7 @@ impl Triton {
 
     /// The kubelet of a machine: its Node has the machine's name in lower case, and its firmware tells
     /// the machine's id.
-    pub fn kubelet(&self, machine: &str) -> Result<KubeletSpec, HandleError> {
+    pub fn kubelet(&self, machine: &str) -> HandleResult<KubeletSpec> {
         self.change("find", machine, &[], |it| KubeletSpec {
             node_name: it.name.to_lowercase(),
             machine_id: machine_id(&it.id),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::Triton;
 use super::jobs::Work;
 use super::model::{Cloud, Machine};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 use super::tag_rules::{self, NEVER};
 
@@ -18,7 +18,7 @@ impl Triton {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         let reply = match asked.operation {
             "listmachinetags" => Reply::ok(Value::Object(cloud.loaded(asked)?.tags.clone())),
             "getmachinetag" => tag(cloud.loaded(asked)?, asked)?,
@@ -80,12 +80,7 @@ impl Triton {
         self.world.random.uuid()
     }
 
-    fn set_tags(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-        replace: bool,
-    ) -> Result<Reply, Refusal> {
+    fn set_tags(&self, cloud: &mut Cloud, asked: &Asked<'_>, replace: bool) -> OrRefusal<Reply> {
         let machine = cloud.loaded(asked)?;
         let tags = given(asked)?;
         if let Some(problem) = tag_rules::problem(&tags) {
@@ -105,7 +100,7 @@ impl Triton {
         Ok(Reply::ok(Value::Object(future.tags)).header("x-job-uuid", job))
     }
 
-    fn add_metadata(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn add_metadata(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let machine = cloud.loaded(asked)?;
         let mut metadata = given(asked)?;
         metadata.retain(|key, _| !key.ends_with("_pw"));
@@ -116,7 +111,7 @@ impl Triton {
         Ok(Reply::ok(Value::Object(future.metadata)).header("x-job-uuid", job))
     }
 
-    fn delete_metadata(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn delete_metadata(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let machine = cloud.loaded(asked)?;
         let key = asked.text("key");
         if KEPT.contains(&key.as_str()) {
@@ -166,7 +161,7 @@ fn no_metadata(key: &str) -> Refusal {
 }
 
 /// Every parameter, wherever it came from, except the few that never become one.
-fn given(asked: &Asked<'_>) -> Result<Map<String, Value>, Refusal> {
+fn given(asked: &Asked<'_>) -> OrRefusal<Map<String, Value>> {
     let mut given = asked.parameters.0.clone();
     given.retain(|key, _| !NEVER.contains(&key.as_str()));
     for (key, value) in &given {
@@ -179,7 +174,7 @@ fn given(asked: &Asked<'_>) -> Result<Map<String, Value>, Refusal> {
 }
 
 /// One tag; numbers and booleans come as the empty string.
-fn tag(machine: &Machine, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn tag(machine: &Machine, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let key = asked.text("tag");
     let found = machine.tags.get(&key);
     let found = found.ok_or_else(|| Refusal::not_found(format!("tag \"{key}\" not found")))?;

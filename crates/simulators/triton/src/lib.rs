@@ -22,11 +22,13 @@ mod defaults;
 mod dns;
 mod feed;
 mod firewall;
+mod fixture;
 mod handle;
 mod jobs;
 mod keys;
 mod labels;
 mod limits;
+mod load;
 mod machines;
 mod model;
 mod names;
@@ -39,10 +41,8 @@ mod render;
 mod rights;
 mod route;
 mod sandbox;
-mod scene;
 mod signature;
 mod simulate;
-mod stage;
 mod tag_rules;
 #[cfg(test)]
 mod tests;
@@ -67,7 +67,7 @@ use tokio::sync::broadcast;
 use model::Cloud;
 
 pub use appliance::{ApplianceInfo, EntryInfo};
-pub use bowline_simulator::handle::HandleError;
+pub use bowline_simulator::handle::{HandleError, HandleResult};
 pub use cmon::{CMON, Cmon};
 pub use config::{
     DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_DATACENTER, DEFAULT_FINGERPRINT,
@@ -75,24 +75,23 @@ pub use config::{
 };
 pub use defaults::{BALANCER_IMAGE, EXTERNAL, FABRIC, MACHINE_IMAGE};
 pub use dns::{Dns, DnsError};
-pub use model::{Limit, State, dnsify};
-pub use original::manifest;
-pub use sandbox::KIND;
-pub use scene::{
+pub use fixture::{
     AccountSpec, Fixture, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec,
     UserSpec,
 };
+pub use model::{Limit, State, dnsify};
+pub use original::manifest;
+pub use sandbox::KIND;
 pub use views::{MachineInfo, RuleInfo};
 
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "triton";
 
-/// A simulated Triton data center.
 #[derive(Debug)]
 pub struct Triton {
     world: World,
     /// What a reset goes back to.
-    scene: Fixture,
+    fixture: Fixture,
     cloud: Mutex<Cloud>,
     /// Where the change feed hears of machines.
     changes: broadcast::Sender<feed::Change>,
@@ -102,16 +101,16 @@ pub struct Triton {
 
 impl Triton {
     /// A cloud with the content of a fixture; see [`Fixture`] for what is there without one.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
-        let scene = scene.completed();
+    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+        let fixture = fixture.completed();
         let cloud = Arc::new_cyclic(|me| Self {
             world: world.clone(),
-            cloud: Mutex::new(Self::empty(&scene)),
-            scene,
+            cloud: Mutex::new(Self::empty(&fixture)),
+            fixture,
             changes: feed::channel(),
             me: me.clone(),
         });
-        cloud.play()?;
+        cloud.load()?;
         Ok(cloud)
     }
 
@@ -203,7 +202,7 @@ impl Api for Triton {
     }
 
     fn reset(&self) {
-        self.begin_again();
+        self.reset();
     }
 
     fn error_body(&self, status: StatusCode, message: &str) -> Value {

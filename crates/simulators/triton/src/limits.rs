@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::model::{Cloud, Image, Limit, Machine, Package};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 
 /// Bytes of a gibibyte in mebibytes: disks are counted in MiB, their limits in GiB.
@@ -64,7 +64,7 @@ impl Cloud {
     }
 
     /// The limits and what is used of them.
-    pub(super) fn show_limits(&self, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    pub(super) fn show_limits(&self, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let limits = self.account(asked)?.limits.iter();
         let shown = limits.map(|limit| limit.show(self.used(&asked.account, limit)));
         Ok(Reply::ok(shown.collect()))
@@ -77,7 +77,7 @@ impl Cloud {
         package: &Package,
         image: &Image,
         brand: &str,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         for limit in &self.account(asked)?.limits {
             let more = limit.weight(package.memory, package.disk);
             let concerned = limit.concerns(brand, Some(image));

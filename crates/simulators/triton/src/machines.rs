@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::jobs::Work;
 use super::model::{Cloud, Machine, State, stamp};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 use super::{Triton, render};
 
@@ -17,7 +17,7 @@ impl Triton {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         let reply = match asked.operation {
             "listmachines" => list(cloud, asked)?,
             "createmachine" => self.create_machine(cloud, asked)?,
@@ -49,7 +49,7 @@ impl Triton {
 
 impl Cloud {
     /// The machine of a call. With it, its image and its DNS names are loaded, which may fail.
-    pub(super) fn loaded(&self, asked: &Asked<'_>) -> Result<&Machine, Refusal> {
+    pub(super) fn loaded(&self, asked: &Asked<'_>) -> OrRefusal<&Machine> {
         let found = self.machines.get(&asked.text("machine"));
         let found = found.filter(|machine| machine.owner == asked.account);
         let machine = found.ok_or_else(|| Refusal::not_found("VM not found"))?;
@@ -64,7 +64,7 @@ impl Cloud {
     }
 
     /// The same, but an error with the machine's remains if it is destroyed.
-    fn alive(&self, asked: &Asked<'_>) -> Result<&Machine, Refusal> {
+    fn alive(&self, asked: &Asked<'_>) -> OrRefusal<&Machine> {
         let machine = self.loaded(asked)?;
         if machine.state == State::Deleted {
             let account = self.account(asked)?;
@@ -74,12 +74,7 @@ impl Cloud {
     }
 
     /// An error if a machine cannot be called that.
-    pub(super) fn check_name(
-        &self,
-        name: &str,
-        asked: &Asked<'_>,
-        but: Option<&str>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn check_name(&self, name: &str, asked: &Asked<'_>, but: Option<&str>) -> OrRefusal {
         let names = self.account(asked)?.names_enabled;
         let longest = if names { 63 } else { 189 };
         let mut letters = name.bytes();
@@ -103,7 +98,7 @@ impl Cloud {
     }
 }
 
-fn show(cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn show(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let machine = cloud.alive(asked)?;
     Ok(Reply::ok(render::whole_machine(
         cloud,
@@ -112,7 +107,7 @@ fn show(cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
     )))
 }
 
-fn list(cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn list(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let owned = cloud
         .machines
         .values()
@@ -136,7 +131,7 @@ fn list(cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::list(page).header("x-query-limit", limit.to_string()))
 }
 
-fn number(asked: &Asked<'_>, name: &str) -> Result<Option<usize>, Refusal> {
+fn number(asked: &Asked<'_>, name: &str) -> OrRefusal<Option<usize>> {
     let Some(text) = asked.parameters.text(name) else {
         return Ok(None);
     };
@@ -152,7 +147,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(asked: &Asked<'_>) -> Result<Self, Refusal> {
+    fn of(asked: &Asked<'_>) -> OrRefusal<Self> {
         let parameters = &asked.parameters;
         let live = || {
             use State::{Offline, Provisioning, Ready, Running, Stopped, Stopping, Unknown};
@@ -223,7 +218,7 @@ impl Filter {
     }
 }
 
-fn delete(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn delete(cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let machine = cloud.alive(asked)?;
     if machine.protected {
         let message = "deletion_protection must be disabled before deleting machine";
@@ -237,7 +232,7 @@ fn delete(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
 }
 
 /// The actions of a machine.
-fn act(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn act(cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let id = cloud.alive(asked)?.id.clone();
     let action = asked.text("action");
     let times = cloud.timings.clone();
@@ -295,7 +290,7 @@ fn act(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::empty(http::StatusCode::ACCEPTED))
 }
 
-fn audit(cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn audit(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     let machine = cloud.loaded(asked)?;
     let deeds = machine
         .deeds

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -16,57 +17,37 @@ use super::keys::PublicKey;
 use super::names::Names;
 use super::throttle::Buckets;
 
-/// The state of a machine, as the API shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// It is being made.
-    Provisioning,
-    /// A short phase of a reboot.
-    Ready,
-    /// It runs.
-    Running,
-    /// It is being stopped.
-    Stopping,
-    /// It does not run.
-    Stopped,
-    /// Its compute node does not answer.
-    Offline,
-    /// It is destroyed.
-    Deleted,
-    /// It could not be made.
-    Failed,
-    /// Nobody knows.
-    Unknown,
+bowline_simulator::words! {
+    /// The state of a machine.
+    #[derive(PartialOrd, Ord)]
+    pub enum State {
+        /// It is being made.
+        Provisioning = "provisioning",
+        /// A short phase of a reboot.
+        Ready = "ready",
+        Running = "running",
+        /// It is being stopped.
+        Stopping = "stopping",
+        /// It does not run.
+        Stopped = "stopped",
+        /// Its compute node does not answer.
+        Offline = "offline",
+        Deleted = "deleted",
+        /// It could not be made.
+        Failed = "failed",
+        /// Nobody knows.
+        Unknown = "unknown",
+    }
 }
 
-const STATES: [(State, &str, &str); 9] = [
-    (State::Provisioning, "provisioning", "provisioning"),
-    (State::Ready, "ready", "ready"),
-    (State::Running, "running", "running"),
-    (State::Stopping, "stopping", "stopping"),
-    (State::Stopped, "stopped", "stopped"),
-    (State::Offline, "offline", "unreachable"),
-    (State::Deleted, "deleted", "destroyed"),
-    (State::Failed, "failed", "failed"),
-    (State::Unknown, "unknown", "unknown"),
-];
-
 impl State {
-    /// The API's word.
-    pub fn as_str(self) -> &'static str {
-        let row = STATES.iter().find(|row| row.0 == self);
-        row.map_or("unknown", |row| row.1)
-    }
-
     /// The word of the services behind the API, which the change feed tells.
     pub(super) fn internal(self) -> &'static str {
-        let row = STATES.iter().find(|row| row.0 == self);
-        row.map_or("unknown", |row| row.2)
-    }
-
-    /// From the API's word.
-    pub fn parse(word: &str) -> Option<Self> {
-        STATES.iter().find(|row| row.1 == word).map(|row| row.0)
+        match self {
+            Self::Offline => "unreachable",
+            Self::Deleted => "destroyed",
+            other => other.as_str(),
+        }
     }
 
     /// Whether its kubelet runs.
@@ -116,7 +97,6 @@ pub(super) struct Machine {
     pub(super) brand: String,
     pub(super) state: State,
     pub(super) image: String,
-    /// The name of its package.
     pub(super) package: String,
     pub(super) memory: Value,
     pub(super) disk: Value,
@@ -212,7 +192,6 @@ pub(super) struct Key {
     pub(super) created: Timestamp,
 }
 
-/// A sub-user.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) id: String,
@@ -302,7 +281,6 @@ pub(super) struct Maintenance {
     pub(super) until: Option<Timestamp>,
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) datacenter: String,
@@ -359,12 +337,7 @@ impl Cloud {
 
     /// A network by its id, or by a name that only one has.
     pub(super) fn find_network(&self, name: &str) -> Option<&Network> {
-        if let Some(network) = self.networks.get(name) {
-            return Some(network);
-        }
-        let mut named = self.networks.all().filter(|it| it.name == name);
-        let found = named.next()?;
-        named.next().is_none().then_some(found)
+        by_id_or_name(self.networks.all(), name, |it| &it.id, |it| &it.name)
     }
 
     /// A package by id or name.

@@ -7,7 +7,7 @@ use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
 use super::model::{Cloud, Network};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 use super::{Triton, render};
 
@@ -29,7 +29,7 @@ impl Triton {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         if asked.operation.contains("fabric") {
             return self.fabric_call(cloud, asked).map(Some);
         }
@@ -77,7 +77,7 @@ impl Triton {
         Ok(Some(reply))
     }
 
-    fn list_networks(&self, cloud: &Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn list_networks(&self, cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let account = cloud.account(asked)?;
         let down = account.names_enabled && cloud.quirks.names_down;
         if down && !cloud.quirks.networks_without_suffixes {
@@ -99,7 +99,7 @@ impl Triton {
         Ok(Reply::list(shown))
     }
 
-    fn fabric_call(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn fabric_call(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         if cloud.quirks.no_fabrics {
             return Err(Refusal::fabrics_off());
         }
@@ -159,7 +159,7 @@ impl Triton {
         cloud: &Cloud,
         asked: &Asked<'_>,
         vlan: u16,
-    ) -> Result<Network, Refusal> {
+    ) -> OrRefusal<Network> {
         let more = ["subnet", "gateway", "internet_nat"];
         known_only(asked, &[&CHANGEABLE[..], &more[..]].concat())?;
         let name = asked.parameters.text("name");
@@ -203,7 +203,7 @@ fn invalid(property: &str, what: &str) -> Refusal {
 }
 
 /// An error if something is said that may not be said there.
-fn known_only(asked: &Asked<'_>, known: &[&str]) -> Result<(), Refusal> {
+fn known_only(asked: &Asked<'_>, known: &[&str]) -> OrRefusal {
     let mut names = asked.parameters.0.keys().map(String::as_str);
     match names.find(|name| !known.contains(name) && !BESIDE.contains(name)) {
         Some(other) => Err(invalid(other, "unsupported property")),
@@ -211,7 +211,7 @@ fn known_only(asked: &Asked<'_>, known: &[&str]) -> Result<(), Refusal> {
     }
 }
 
-fn parsed<T: std::str::FromStr>(asked: &Asked<'_>, name: &str) -> Result<Option<T>, Refusal> {
+fn parsed<T: std::str::FromStr>(asked: &Asked<'_>, name: &str) -> OrRefusal<Option<T>> {
     let Some(text) = asked.parameters.text(name) else {
         return Ok(None);
     };
@@ -219,7 +219,7 @@ fn parsed<T: std::str::FromStr>(asked: &Asked<'_>, name: &str) -> Result<Option<
     parsed.map_err(|_| invalid(name, &format!("invalid value {text}")))
 }
 
-fn vlan_of(cloud: &Cloud, asked: &Asked<'_>) -> Result<u16, Refusal> {
+fn vlan_of(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<u16> {
     let vlan = asked.text("vlan_id").parse().ok();
     let vlan =
         vlan.ok_or_else(|| invalid("vlan_id", "VLAN must be a number between 0 and 4095"))?;
@@ -229,7 +229,7 @@ fn vlan_of(cloud: &Cloud, asked: &Asked<'_>) -> Result<u16, Refusal> {
         .ok_or_else(|| Refusal::not_found("vlan not found"))
 }
 
-fn vlan_call(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+fn vlan_call(cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
     known_only(asked, &["name", "description"])?;
     let show = |id: u16, (name, text): &(String, Option<String>)| {
         let mut shown = json!({ "vlan_id": id, "name": name });
@@ -286,12 +286,12 @@ fn vlan_call(cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
 }
 
 /// Changes a fabric network; only some things can be.
-fn change(network: &mut Network, asked: &Asked<'_>) -> Result<(), Refusal> {
+fn change(network: &mut Network, asked: &Asked<'_>) -> OrRefusal {
     known_only(asked, &CHANGEABLE)?;
     change_what_is_given(network, asked)
 }
 
-fn change_what_is_given(network: &mut Network, asked: &Asked<'_>) -> Result<(), Refusal> {
+fn change_what_is_given(network: &mut Network, asked: &Asked<'_>) -> OrRefusal {
     if let Some(routes) = asked.parameters.get("routes") {
         network.routes = routes_of(routes).ok_or_else(|| invalid("routes", "invalid route"))?;
     }

@@ -6,16 +6,12 @@ use serde_json::{Map, Value};
 
 use super::jobs::{Card, Work};
 use super::model::{Cloud, Image, Machine, Network, Nic, Package, State};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 use super::{Triton, render, tag_rules};
 
 impl Triton {
-    pub(super) fn create_machine(
-        &self,
-        cloud: &mut Cloud,
-        asked: &Asked<'_>,
-    ) -> Result<Reply, Refusal> {
+    pub(super) fn create_machine(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let account = cloud.account(asked)?;
         if account.keys.is_empty() {
             let message = "You must have an SSH key in your account before provisioning";
@@ -90,7 +86,7 @@ fn role_tags(asked: &Asked<'_>) -> Vec<String> {
     }
 }
 
-fn wanted_image(cloud: &Cloud, asked: &Asked<'_>) -> Result<Image, Refusal> {
+fn wanted_image(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Image> {
     let id = asked
         .parameters
         .text("image")
@@ -105,7 +101,7 @@ fn wanted_image(cloud: &Cloud, asked: &Asked<'_>) -> Result<Image, Refusal> {
         .ok_or_else(|| Refusal::argument(format!("image {id} does not exist")))
 }
 
-fn wanted_package(cloud: &Cloud, asked: &Asked<'_>) -> Result<Package, Refusal> {
+fn wanted_package(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Package> {
     let name = asked.parameters.text("package");
     let name = name.ok_or_else(|| Refusal::missing("package is required"))?;
     let package = cloud.find_package(&name);
@@ -117,7 +113,7 @@ fn wanted_package(cloud: &Cloud, asked: &Asked<'_>) -> Result<Package, Refusal> 
 /// Tags, or metadata.
 type Labels = Map<String, Value>;
 
-fn wanted_labels(asked: &Asked<'_>) -> Result<(Labels, Labels), Refusal> {
+fn wanted_labels(asked: &Asked<'_>) -> OrRefusal<(Labels, Labels)> {
     let prefixed = |prefix: &str| -> Map<String, Value> {
         let all = asked.parameters.0.iter();
         let named = all.filter_map(|(key, value)| {
@@ -150,7 +146,7 @@ fn brand(asked: &Asked<'_>, package: &Package, image: &Image) -> String {
 }
 
 /// The cards that were asked for; without any, one on the network that accounts get.
-fn wanted_cards(cloud: &Cloud, asked: &Asked<'_>, package: &Package) -> Result<Vec<Card>, Refusal> {
+fn wanted_cards(cloud: &Cloud, asked: &Asked<'_>, package: &Package) -> OrRefusal<Vec<Card>> {
     let invalid = || Refusal::argument("Invalid Networks");
     let given = match asked.parameters.get("networks") {
         None => Vec::new(),
@@ -205,7 +201,7 @@ fn wanted_cards(cloud: &Cloud, asked: &Asked<'_>, package: &Package) -> Result<V
     Ok(cards)
 }
 
-fn wanted_address(one: &Map<String, Value>) -> Result<Option<Ipv4Addr>, Refusal> {
+fn wanted_address(one: &Map<String, Value>) -> OrRefusal<Option<Ipv4Addr>> {
     let Some(given) = one.get("ipv4_ips") else {
         return Ok(None);
     };
@@ -225,7 +221,7 @@ fn checked_card(
     asked: &Asked<'_>,
     id: &str,
     address: Option<Ipv4Addr>,
-) -> Result<Card, Refusal> {
+) -> OrRefusal<Card> {
     let network = cloud
         .networks
         .get(id)

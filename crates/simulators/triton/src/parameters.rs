@@ -7,7 +7,7 @@ use http::{Request, header};
 use md5::{Digest, Md5};
 use serde_json::{Map, Value};
 
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// The largest body, in bytes.
 pub(super) const BODY_LIMIT: usize = 100_000;
@@ -18,10 +18,7 @@ pub(super) struct Parameters(pub(super) Map<String, Value>);
 
 impl Parameters {
     /// Merges what a request carries.
-    pub(super) fn of(
-        request: &Request<Bytes>,
-        path: &[(&'static str, String)],
-    ) -> Result<Self, Refusal> {
+    pub(super) fn of(request: &Request<Bytes>, path: &[(&'static str, String)]) -> OrRefusal<Self> {
         let mut merged = Map::new();
         for (name, value) in path {
             merged.insert((*name).to_owned(), value.as_str().into());
@@ -63,7 +60,7 @@ impl Parameters {
 }
 
 /// The members of the body; nothing of a body whose type is not known.
-fn body(request: &Request<Bytes>) -> Result<Map<String, Value>, Refusal> {
+fn body(request: &Request<Bytes>) -> OrRefusal<Map<String, Value>> {
     let body = request.body();
     if body.len() > BODY_LIMIT {
         let mut refusal = Refusal::bad("PayloadTooLargeError", "Request body size exceeds 100000");

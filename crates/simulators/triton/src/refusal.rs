@@ -64,6 +64,9 @@ impl Reply {
     }
 }
 
+/// What a request gives, or why it is refused.
+pub(super) type OrRefusal<T = ()> = Result<T, Refusal>;
+
 /// A refused request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
@@ -230,7 +233,7 @@ pub(super) struct Letterhead {
 
 impl Letterhead {
     /// The answer to a request.
-    pub(super) fn response(&self, result: Result<Reply, Refusal>) -> Response<Body> {
+    pub(super) fn response(&self, result: OrRefusal<Reply>) -> Response<Body> {
         match result {
             Ok(reply) => self.decorate(reply, false),
             Err(refusal) => {

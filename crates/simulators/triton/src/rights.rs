@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::jobs::{Event, later};
 use super::model::{Cloud, Policy, Rights, Role, User, stamp};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::route::Asked;
 
 impl Rights {
     /// The roles that are active for a user: those asked for, else those that are so by default.
-    pub(super) fn active(&self, user: &str, asked: Option<String>) -> Result<Vec<String>, Refusal> {
+    pub(super) fn active(&self, user: &str, asked: Option<String>) -> OrRefusal<Vec<String>> {
         let named = |list: &[String]| list.iter().any(|member| member == user);
         let Some(asked) = asked else {
             let default = self
@@ -87,7 +87,7 @@ fn action(asked: &Asked<'_>) -> String {
 
 impl Cloud {
     /// An error if whoever asks is a sub-user without the right to.
-    pub(super) fn check_rights(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_rights(&self, asked: &Asked<'_>) -> OrRefusal {
         if asked.user.is_none() {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Cloud {
         &mut self,
         asked: &Asked<'_>,
         id: impl Fn() -> String,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         let operation = asked.operation;
         if operation == "setroletags" {
             return self.set_role_tags(asked).map(Some);
@@ -158,7 +158,7 @@ impl Cloud {
         Ok(Some(reply))
     }
 
-    fn set_role_tags(&mut self, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn set_role_tags(&mut self, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let given = asked.parameters.get("role-tag").and_then(Value::as_array);
         let given = given.ok_or_else(|| Refusal::argument("role-tag must be an array"))?;
         let roles: Vec<String> = given
@@ -214,11 +214,7 @@ fn show_user(user: &User) -> Value {
     })
 }
 
-fn user_call(
-    rights: &mut Rights,
-    asked: &Asked<'_>,
-    id: &impl Fn() -> String,
-) -> Result<Reply, Refusal> {
+fn user_call(rights: &mut Rights, asked: &Asked<'_>, id: &impl Fn() -> String) -> OrRefusal<Reply> {
     let wanted = asked.text("user");
     let known = rights
         .users
@@ -286,11 +282,7 @@ fn show_role(role: &Role) -> Value {
     })
 }
 
-fn role_call(
-    rights: &mut Rights,
-    asked: &Asked<'_>,
-    id: &impl Fn() -> String,
-) -> Result<Reply, Refusal> {
+fn role_call(rights: &mut Rights, asked: &Asked<'_>, id: &impl Fn() -> String) -> OrRefusal<Reply> {
     let wanted = asked.text("role");
     let known = rights
         .roles
@@ -343,7 +335,7 @@ fn policy_call(
     rights: &mut Rights,
     asked: &Asked<'_>,
     id: &impl Fn() -> String,
-) -> Result<Reply, Refusal> {
+) -> OrRefusal<Reply> {
     let wanted = asked.text("policy");
     let known = rights
         .policies

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::calls::{Found, find};
 use super::model::{Account, Cloud};
 use super::parameters::Parameters;
-use super::refusal::{Letterhead, Refusal, Reply};
+use super::refusal::{Letterhead, OrRefusal, Refusal, Reply};
 use super::signature::{self, write_date};
 use super::{Triton, throttle, versions};
 
@@ -42,13 +42,13 @@ impl Asked<'_> {
 
 impl Cloud {
     /// The account that a call is about.
-    pub(super) fn account(&self, asked: &Asked<'_>) -> Result<&Account, Refusal> {
+    pub(super) fn account(&self, asked: &Asked<'_>) -> OrRefusal<&Account> {
         let found = self.accounts.get(&asked.account);
         found.ok_or_else(|| Refusal::not_found(format!("{} does not exist", asked.account)))
     }
 
     /// The same, to be changed.
-    pub(super) fn account_mut(&mut self, asked: &Asked<'_>) -> Result<&mut Account, Refusal> {
+    pub(super) fn account_mut(&mut self, asked: &Asked<'_>) -> OrRefusal<&mut Account> {
         let found = self.accounts.get_mut(&asked.account);
         found.ok_or_else(|| Refusal::not_found(format!("{} does not exist", asked.account)))
     }
@@ -83,7 +83,7 @@ impl Triton {
         cloud: &mut Cloud,
         request: &Request<Bytes>,
         caller: &mut String,
-    ) -> Result<Reply, Refusal> {
+    ) -> OrRefusal<Reply> {
         let path = request.uri().path();
         let (operation, parts) = match find(request.method(), path) {
             Found::Call(operation, parts) => (operation, parts),
@@ -125,7 +125,7 @@ impl Triton {
         request: &'a Request<Bytes>,
         call: (&'static str, &super::calls::Parts),
         caller: &mut String,
-    ) -> Result<Asked<'a>, Refusal> {
+    ) -> OrRefusal<Asked<'a>> {
         let claim = signature::read(request, self.server_time(cloud))?;
         let parameters = Parameters::of(request, call.1)?;
         let claim = claim.ok_or_else(Refusal::anonymous)?;
@@ -188,7 +188,7 @@ impl Triton {
     }
 
     /// The parts of the API, asked in turn.
-    fn call(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Reply, Refusal> {
+    fn call(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Reply> {
         let done = self.account_call(cloud, asked)?;
         let done = done.map_or_else(|| self.machine_call(cloud, asked), |reply| Ok(Some(reply)))?;
         let done = done.map_or_else(|| self.network_call(cloud, asked), |reply| Ok(Some(reply)))?;
@@ -200,7 +200,7 @@ impl Triton {
 
     /// The root of the API's addresses: as configured, or as the caller reached us.
     pub(super) fn root(&self, request: &Request<Bytes>) -> String {
-        if let Some(url) = &self.scene.public_url {
+        if let Some(url) = &self.fixture.public_url {
             return url.trim_end_matches('/').to_owned();
         }
         let secure = request.extensions().get::<Encrypted>().is_some();
@@ -220,7 +220,7 @@ fn tells_datacenter(path: &str) -> bool {
     path.starts_with("/--ping") || path.trim_end_matches('/').ends_with("/datacenters")
 }
 
-fn check_version(request: &Request<Bytes>) -> Result<(), Refusal> {
+fn check_version(request: &Request<Bytes>) -> OrRefusal {
     let headers = request.headers();
     let given = headers
         .get("accept-version")

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bowline_simulator::sandbox::{
     Account, Balancer, Balancers, Extras, NamedAccount, Running, Section, Settings, SimulatedCloud,
     SimulatorKind, Words,
 };
-use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -23,7 +22,6 @@ use crate::{
     State, Triton,
 };
 
-/// Triton.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Triton",
@@ -59,7 +57,7 @@ struct Simulated {
 
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
-        let scene = Fixture {
+        let fixture = Fixture {
             unlimited: true,
             services: BTreeMap::from([(
                 "cmon".to_owned(),
@@ -67,27 +65,20 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
             )]),
             ..Fixture::default()
         };
-        let cloud = Triton::from_fixture(world, scene)?;
+        let cloud = Triton::from_fixture(world, fixture)?;
         // People in front of a sandbox should not wait for real name servers and appliances.
         cloud.set_timings(|timings| {
             timings.commit = Duration::from_secs(1);
             timings.appliance = Duration::from_secs(1);
         });
         cloud.set_routes(FABRIC, &[FOREIGN])?;
-        let server = Server::builder(world, cloud.clone()).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the cloud has no address")?;
-        let names = Dns::serve(&cloud, SocketAddr::new(address.ip(), 0)).await?;
-        let cloud = Arc::new(Simulated {
+        let names = Dns::serve(&cloud, SocketAddr::new(account.address.ip(), 0)).await?;
+        Running::serve(world, account, cloud.clone(), |address| Simulated {
             cloud,
             address,
             names,
-        });
-        Ok(Running {
-            cloud,
-            server,
-            recorded_as: account.name,
         })
+        .await
     }
     .boxed()
 }

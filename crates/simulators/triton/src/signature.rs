@@ -12,7 +12,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::keys::{Hash, PublicKey};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// How far a request's date may be from the server's, in milliseconds.
 const SKEW: i64 = 300_000;
@@ -57,7 +57,7 @@ impl Claim {
 }
 
 /// Reads the signature of a request; none if it has none.
-pub(super) fn read(request: &Request<Bytes>, now: Timestamp) -> Result<Option<Claim>, Refusal> {
+pub(super) fn read(request: &Request<Bytes>, now: Timestamp) -> OrRefusal<Option<Claim>> {
     let headers = request.headers();
     let Some(given) = headers.get(header::AUTHORIZATION) else {
         return stale(headers, now).map_or(Ok(None), Err);
@@ -137,13 +137,13 @@ fn signer(key: &str) -> Option<Signer> {
     })
 }
 
-fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, Refusal> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> OrRefusal<&'a str> {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.ok_or_else(|| Refusal::header(&format!("{name} was not in the request")))
 }
 
 /// What was signed.
-fn message(request: &Request<Bytes>, names: &str) -> Result<String, Refusal> {
+fn message(request: &Request<Bytes>, names: &str) -> OrRefusal<String> {
     let mut lines = Vec::new();
     for name in names.split_whitespace() {
         let line = if name == "(request-target)" {
@@ -159,7 +159,7 @@ fn message(request: &Request<Bytes>, names: &str) -> Result<String, Refusal> {
 }
 
 /// An error if the request's date is too far from ours.
-fn check_skew(headers: &HeaderMap, now: Timestamp) -> Result<(), Refusal> {
+fn check_skew(headers: &HeaderMap, now: Timestamp) -> OrRefusal {
     let given = headers.get("x-date").or_else(|| headers.get(header::DATE));
     let Some(given) = given else { return Ok(()) };
     let date = given.to_str().ok().and_then(date);
@@ -371,17 +371,11 @@ pub(super) mod tests {
     #[test]
     fn refusals_say_what_is_wrong_with_the_header() {
         let good = header("/acme/keys/x", "rsa-sha256", "date", "AAAA");
-        for (header, wanted) in [
-            (
-                good.replace("rsa-sha256", "ecdsa-sha384"),
-                "ecdsa-sha384 is not supported",
-            ),
-            (good.replace("keyId", "key"), "keyId was not specified"),
-            (
-                good.replace("\"date\"", "\"date host\""),
-                "host was not in the request",
-            ),
-            ("Signature nonsense".to_owned(), "bad param format"),
+        for (header, wanted) in bowline_simulator::table![
+            good.replace("rsa-sha256", "ecdsa-sha384"), "ecdsa-sha384 is not supported";
+            good.replace("keyId", "key"), "keyId was not specified";
+            good.replace("\"date\"", "\"date host\""), "host was not in the request";
+            "Signature nonsense".to_owned(), "bad param format";
         ] {
             let refusal = read(&request("GET", "/", &header), now()).unwrap_err();
             assert_eq!(

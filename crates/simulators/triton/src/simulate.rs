@@ -40,11 +40,11 @@ const METRICS_NAMES: [&str; 4] = [
 ];
 
 async fn serve(options: &Options) -> Result<Simulation> {
-    let fixture: Fixture = options.fixture()?.unwrap_or_default();
-    let world = options.world()?;
-    let own_accounts = !fixture.accounts.is_empty();
-    let cloud = Triton::from_fixture(&world, fixture);
-    let cloud = cloud.context("the content of the fixture cannot be set up")?;
+    let mut own_accounts = false;
+    let (world, cloud) = options.load(|world, fixture: Fixture| {
+        own_accounts = !fixture.accounts.is_empty();
+        Triton::from_fixture(world, fixture)
+    })?;
     let listen = options.listen()?;
     let mut servers = vec![Server::builder(&world, cloud.clone()).plain(listen).await?];
     let address = servers[0].local_addr().unwrap_or(listen);

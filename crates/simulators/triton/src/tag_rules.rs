@@ -185,42 +185,21 @@ mod tests {
     #[test]
     fn services_are_read_as_the_name_service_does() {
         type Services<'a> = Vec<(&'a str, Option<u16>)>;
-        let rows: [(&str, Result<Services<'_>, &str>); 12] = [
-            ("web", Ok(vec![("web", None)])),
-            ("web.prod:30080", Ok(vec![("web.prod", Some(30080))])),
-            (
-                "k8s-api:6443,OLD:1:weight=5,web:80,web:443",
-                Ok(vec![
-                    ("k8s-api", Some(6443)),
-                    ("old", Some(1)),
-                    ("web", Some(80)),
-                    ("web", Some(443)),
-                ]),
-            ),
-            (
-                "_sip._udp:5060:priority=1",
-                Ok(vec![("_sip._udp", Some(5060))]),
-            ),
-            ("a:port=8", Ok(vec![("a", Some(8))])),
-            ("", Err("Expected DNS name but end of input found.")),
-            (" ", Err("Expected DNS name but \" \" found.")),
-            ("a, b", Err("Expected DNS name but \" \" found.")),
-            (
-                "a b",
-                Err("Expected \",\", \":\" or end of input but \" \" found."),
-            ),
-            (
-                "a:0",
-                Err("Expected port number or property but \"0\" found."),
-            ),
-            (
-                "a:80:colour=1",
-                Err("Expected port number or property but \"colour=1\" found."),
-            ),
-            (
-                "a:70000",
-                Err("Expected port number or property but \"70000\" found."),
-            ),
+        let rows: [(&str, Result<Services<'_>, &str>); 12] = bowline_simulator::table![
+            "web", Ok(vec![("web", None)]);
+            "web.prod:30080", Ok(vec![("web.prod", Some(30080))]);
+            "k8s-api:6443,OLD:1:weight=5,web:80,web:443",
+                Ok(vec![("k8s-api", Some(6443)), ("old", Some(1)), ("web", Some(80)),
+                ("web", Some(443))]);
+            "_sip._udp:5060:priority=1", Ok(vec![("_sip._udp", Some(5060))]);
+            "a:port=8", Ok(vec![("a", Some(8))]);
+            "", Err("Expected DNS name but end of input found.");
+            " ", Err("Expected DNS name but \" \" found.");
+            "a, b", Err("Expected DNS name but \" \" found.");
+            "a b", Err("Expected \",\", \":\" or end of input but \" \" found.");
+            "a:0", Err("Expected port number or property but \"0\" found.");
+            "a:80:colour=1", Err("Expected port number or property but \"colour=1\" found.");
+            "a:70000", Err("Expected port number or property but \"70000\" found.");
         ];
         for (text, wanted) in rows {
             let owned = |all: Vec<(&str, Option<u16>)>| {

@@ -1,73 +1,51 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`, and the whole state.
 
-use bowline_simulator::handle::read_body;
-use serde::Deserialize;
+use bowline_simulator::handle::{Done, added, done, read_body};
 use serde_json::{Map, Value, json};
 
 use super::config::{Quirks, Throttle, TimingsSpec};
-use super::scene::{AccountSpec, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RuleSpec};
+use super::fixture::{AccountSpec, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RuleSpec};
 use super::{State, Triton, render};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-account, add-network, add-package, add-image, add-rule, stop, start, \
     destroy, fail, forget, purge, rename, state, migrate, replace-tags, tag, metadata, protect, \
     firewall, lose-image, fail-provisions, kill-compute-node, revive-compute-node, maintenance, \
     skew, throttle, timings, quirks, cns, key, reach, resolve, appliance, private-key";
 
 impl Triton {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_machines(&read_body::<MachineSpec>(body)?)),
-            "add-account" => told(self.add_account(&read_body::<AccountSpec>(body)?)),
-            "add-network" => told(self.add_network(&read_body::<NetworkSpec>(body)?)),
-            "add-package" => told(self.add_package(&read_body::<PackageSpec>(body)?)),
-            "add-image" => told(self.add_image(&read_body::<ImageSpec>(body)?)),
-            "add-rule" => told(self.add_rule(&read_body::<RuleSpec>(body)?)),
-            "stop" => done(self.stop(&read_body::<Which>(body)?.machine)),
-            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
-            "fail" => done(self.fail(&read_body::<Which>(body)?.machine)),
-            "forget" => done(self.forget(&read_body::<Which>(body)?.machine)),
-            "rename" => {
-                let wanted: Rename = read_body(body)?;
-                done(self.rename(&wanted.machine, &wanted.name))
-            }
-            "state" => {
-                let wanted: InState = read_body(body)?;
-                let state = State::parse(&wanted.state);
-                let state = state.ok_or_else(|| format!("{:?} is no state", wanted.state))?;
-                done(self.set_state(&wanted.machine, state))
-            }
-            "migrate" => {
-                let wanted: Migrate = read_body(body)?;
-                done(self.migrate(&wanted.machine, &wanted.compute_node))
-            }
-            "replace-tags" => {
-                let wanted: Tags = read_body(body)?;
-                done(self.replace_tags(&wanted.machine, wanted.tags))
-            }
-            "tag" => {
-                let wanted: Item = read_body(body)?;
-                done(self.set_tag(&wanted.machine, &wanted.key, wanted.value))
-            }
-            "metadata" => {
-                let wanted: Item = read_body(body)?;
-                let value = wanted.value.as_ref().and_then(Value::as_str);
-                done(self.set_metadata(&wanted.machine, &wanted.key, value))
-            }
-            "protect" => {
-                let wanted: Switch = read_body(body)?;
-                done(self.protect(&wanted.machine, wanted.on))
-            }
-            "firewall" => {
-                let wanted: Switch = read_body(body)?;
-                done(self.set_firewall(&wanted.machine, wanted.on))
-            }
-            "lose-image" => {
-                let wanted: Switch = read_body(body)?;
-                done(self.lose_image(&wanted.machine, wanted.on))
-            }
+            "add" => added(body, |spec: MachineSpec| self.add_machines(&spec)),
+            "add-account" => added(body, |spec: AccountSpec| self.add_account(&spec)),
+            "add-network" => added(body, |spec: NetworkSpec| self.add_network(&spec)),
+            "add-package" => added(body, |spec: PackageSpec| self.add_package(&spec)),
+            "add-image" => added(body, |spec: ImageSpec| self.add_image(&spec)),
+            "add-rule" => added(body, |spec: RuleSpec| self.add_rule(&spec)),
+            "stop" => done(body, |to: Which| self.stop(&to.machine)),
+            "start" => done(body, |to: Which| self.start(&to.machine)),
+            "destroy" => done(body, |to: Which| self.destroy(&to.machine)),
+            "fail" => done(body, |to: Which| self.fail(&to.machine)),
+            "forget" => done(body, |to: Which| self.forget(&to.machine)),
+            "rename" => done(body, |to: Rename| self.rename(&to.machine, &to.name)),
+            "state" => done(body, |to: InState| {
+                let state = State::parse(&to.state);
+                let state = state.ok_or_else(|| format!("{:?} is no state", to.state))?;
+                self.set_state(&to.machine, state).done()
+            }),
+            "migrate" => done(body, |to: Migrate| {
+                self.migrate(&to.machine, &to.compute_node)
+            }),
+            "replace-tags" => done(body, |to: Tags| self.replace_tags(&to.machine, to.tags)),
+            "tag" => done(body, |to: Item| {
+                self.set_tag(&to.machine, &to.key, to.value)
+            }),
+            "metadata" => done(body, |to: Item| {
+                let value = to.value.as_ref().and_then(Value::as_str);
+                self.set_metadata(&to.machine, &to.key, value)
+            }),
+            "protect" => done(body, |to: Switch| self.protect(&to.machine, to.on)),
+            "firewall" => done(body, |to: Switch| self.set_firewall(&to.machine, to.on)),
+            "lose-image" => done(body, |to: Switch| self.lose_image(&to.machine, to.on)),
             _ => self.carry_out_on_all(verb, body),
         }
     }
@@ -75,62 +53,45 @@ impl Triton {
     /// The verbs that are about the cloud as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "purge" => self.purge(),
-            "fail-provisions" => self.fail_provisions(read_body::<Count>(body)?.count),
-            "kill-compute-node" => self.kill_compute_node(&read_body::<Node>(body)?.compute_node),
+            "purge" => done(body, |_: Value| self.purge()),
+            "fail-provisions" => done(body, |to: Count| self.fail_provisions(to.count)),
+            "kill-compute-node" => done(body, |to: Node| self.kill_compute_node(&to.compute_node)),
             "revive-compute-node" => {
-                self.revive_compute_node(&read_body::<Node>(body)?.compute_node);
+                done(body, |to: Node| self.revive_compute_node(&to.compute_node))
             }
-            "maintenance" => {
-                let wanted: Maintenance = read_body(body)?;
-                if wanted.on {
-                    self.begin_maintenance(wanted.until);
+            "maintenance" => done(body, |to: Maintenance| {
+                if to.on {
+                    self.begin_maintenance(to.until);
                 } else {
                     self.end_maintenance();
                 }
+            }),
+            "skew" => done(body, |to: Skew| self.set_skew(to.seconds)),
+            "throttle" if body.as_object().is_some_and(Map::is_empty) => {
+                done(body, |_: Value| self.set_throttle(None))
             }
-            "skew" => self.set_skew(read_body::<Skew>(body)?.seconds),
-            "throttle" => {
-                let none = body.as_object().is_some_and(Map::is_empty);
-                let wanted = if none {
-                    None
-                } else {
-                    Some(read_body::<Throttle>(body)?)
-                };
-                self.set_throttle(wanted);
-            }
-            "timings" => {
-                let wanted: TimingsSpec = read_body(body)?;
-                self.set_timings(|timings| *timings = wanted.over(timings));
-            }
-            "quirks" => {
-                let wanted: Quirks = read_body(body)?;
-                self.set_quirks(|quirks| *quirks = wanted);
-            }
-            "cns" => {
-                let wanted: Account = read_body(body)?;
-                return done(self.enable_names(&wanted.account, wanted.on));
-            }
-            "key" => {
-                let wanted: NewKey = read_body(body)?;
-                return done(self.add_key(&wanted.account, &wanted.key));
-            }
+            "throttle" => done(body, |to: Throttle| self.set_throttle(Some(to))),
+            "timings" => done(body, |to: TimingsSpec| {
+                self.set_timings(|timings| *timings = std::mem::take(timings).with(&to));
+            }),
+            "quirks" => done(body, |to: Quirks| self.set_quirks(|quirks| *quirks = to)),
+            "cns" => done(body, |to: Account| self.enable_names(&to.account, to.on)),
+            "key" => done(body, |to: NewKey| self.add_key(&to.account, &to.key)),
             "reach" => {
                 let wanted: Reach = read_body(body)?;
                 let protocol = wanted.protocol.as_deref().unwrap_or("tcp");
                 let reached = self.would_reach(wanted.from, &wanted.machine, protocol, wanted.port);
-                return Ok(json!({ "reaches": reached }));
+                Ok(json!({ "reaches": reached }))
             }
             "resolve" => {
                 let name = read_body::<Name>(body)?.name;
                 let services = self.resolve_services(&name);
-                return Ok(json!({ "addresses": self.resolve(&name), "services": services }));
+                Ok(json!({ "addresses": self.resolve(&name), "services": services }))
             }
-            "appliance" => return Ok(self.show_appliance(&read_body::<Which>(body)?.machine)),
-            "private-key" => return Ok(json!({ "key": super::DEFAULT_PRIVATE_KEY })),
-            other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
+            "appliance" => Ok(self.show_appliance(&read_body::<Which>(body)?.machine)),
+            "private-key" => Ok(json!({ "key": super::DEFAULT_PRIVATE_KEY })),
+            other => Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
-        Ok(json!({}))
     }
 
     fn show_appliance(&self, machine: &str) -> Value {
@@ -176,115 +137,20 @@ impl Triton {
     }
 }
 
-fn told<T: serde::Serialize>(added: Result<T, super::HandleError>) -> Result<Value, String> {
-    let added = added.map_err(|error| error.to_string())?;
-    Ok(json!({ "added": added }))
-}
-
-fn done(result: Result<(), super::HandleError>) -> Result<Value, String> {
-    let result = result.map(|()| json!({}));
-    result.map_err(|error| error.to_string())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Which {
-    machine: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rename {
-    machine: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct InState {
-    machine: String,
-    state: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Migrate {
-    machine: String,
-    compute_node: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tags {
-    machine: String,
-    tags: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Item {
-    machine: String,
-    key: String,
-    value: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Switch {
-    machine: String,
-    on: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Count {
-    count: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Node {
-    compute_node: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Maintenance {
-    on: bool,
-    until: Option<jiff::Timestamp>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Skew {
-    seconds: i64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Account {
-    account: String,
-    on: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewKey {
-    account: String,
-    key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reach {
-    from: std::net::IpAddr,
-    machine: String,
-    protocol: Option<String>,
-    port: u16,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Name {
-    name: String,
+bowline_simulator::bodies! {
+    Which { machine: String }
+    Rename { machine: String, name: String }
+    InState { machine: String, state: String }
+    Migrate { machine: String, compute_node: String }
+    Tags { machine: String, tags: Map<String, Value> }
+    Item { machine: String, key: String, value: Option<Value> }
+    Switch { machine: String, on: bool }
+    Count { count: u32 }
+    Node { compute_node: String }
+    Maintenance { on: bool, until: Option<jiff::Timestamp> }
+    Skew { seconds: i64 }
+    Account { account: String, on: bool }
+    NewKey { account: String, key: String }
+    Reach { from: std::net::IpAddr, machine: String, protocol: Option<String>, port: u16 }
+    Name { name: String }
 }

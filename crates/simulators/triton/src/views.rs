@@ -12,7 +12,6 @@ pub struct MachineInfo {
     pub id: String,
     pub name: String,
     pub state: State,
-    /// The name of its package.
     pub package: String,
     pub brand: String,
     pub image: String,
@@ -20,7 +19,6 @@ pub struct MachineInfo {
     pub metadata: Map<String, Value>,
     /// Its addresses, in the order of its cards.
     pub addresses: Vec<String>,
-    /// The networks of its cards.
     pub networks: Vec<String>,
     /// Its physical server.
     pub compute_node: Option<String>,
@@ -38,7 +36,6 @@ impl MachineInfo {
     }
 }
 
-/// A firewall rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleInfo {
     pub id: String,

@@ -26,59 +26,18 @@ type Row = (
     &'static str,
 );
 
-const ACTIONS: [Row; 10] = [
-    (Action::Start, "start", "start VM", "start", "start"),
-    (
-        Action::CleanShutdown,
-        "clean_shutdown",
-        "clean shutdown VM",
-        "clean_shutdown",
-        "shutdown:clean",
-    ),
-    (
-        Action::HardShutdown,
-        "hard_shutdown",
-        "hard shutdown VM",
-        "hard_shutdown",
-        "shutdown:hard",
-    ),
-    (
-        Action::CleanReboot,
-        "clean_reboot",
-        "clean reboot VM",
-        "clean_reboot",
-        "reboot:clean",
-    ),
-    (
-        Action::HardReboot,
-        "hard_reboot",
-        "hard reboot VM",
-        "hard_reboot",
-        "reboot:hard",
-    ),
-    (
-        Action::Suspend,
-        "suspend",
-        "suspend VM",
-        "suspend",
-        "suspend",
-    ),
-    (Action::Resume, "resume", "resume VM", "resume", "resume"),
-    (Action::Pause, "pause", "pause VM", "pause", "pause"),
-    (
-        Action::Unpause,
-        "unpause",
-        "unpause VM",
-        "unpause",
-        "unpause",
-    ),
-    (
-        Action::Migrate,
-        "migrate",
-        "Migrate VM",
-        "pool_migrate",
-        "migrate-send",
-    ),
+const ACTIONS: [Row; 10] = bowline_simulator::table![
+    Action::Start, "start", "start VM", "start", "start";
+    Action::CleanShutdown, "clean_shutdown", "clean shutdown VM", "clean_shutdown",
+        "shutdown:clean";
+    Action::HardShutdown, "hard_shutdown", "hard shutdown VM", "hard_shutdown", "shutdown:hard";
+    Action::CleanReboot, "clean_reboot", "clean reboot VM", "clean_reboot", "reboot:clean";
+    Action::HardReboot, "hard_reboot", "hard reboot VM", "hard_reboot", "reboot:hard";
+    Action::Suspend, "suspend", "suspend VM", "suspend", "suspend";
+    Action::Resume, "resume", "resume VM", "resume", "resume";
+    Action::Pause, "pause", "pause VM", "pause", "pause";
+    Action::Unpause, "unpause", "unpause VM", "unpause", "unpause";
+    Action::Migrate, "migrate", "Migrate VM", "pool_migrate", "migrate-send";
 ];
 
 impl Action {

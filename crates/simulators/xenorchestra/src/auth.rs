@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::XenOrchestra;
 use super::config::{Release, User};
 use super::model::{Cloud, Token};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// For how long a user is refused after a wrong password.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Fails if the caller is no administrator.
-    pub(super) fn admin(&self) -> Result<(), Refusal> {
+    pub(super) fn admin(&self) -> OrRefusal {
         if self.user.admin {
             Ok(())
         } else {
@@ -60,7 +60,7 @@ fn token(headers: &HeaderMap) -> Option<String> {
 
 /// Name and password of a header. As the real one does, the text is cut at every colon, so that a password
 /// ends at its first.
-fn basic(header: &str) -> Result<(String, Option<String>), Refusal> {
+fn basic(header: &str) -> OrRefusal<(String, Option<String>)> {
     let encoded = header.split(' ').nth(1);
     let encoded = encoded.ok_or_else(|| Refusal::bad("Malformed Authorization header"))?;
     let decoded = STANDARD_NO_PAD
@@ -78,7 +78,7 @@ impl XenOrchestra {
         cloud: &mut Cloud,
         request: &Request<Bytes>,
         tokens: bool,
-    ) -> Result<Option<Caller>, Refusal> {
+    ) -> OrRefusal<Option<Caller>> {
         let header = request.headers().get(header::AUTHORIZATION);
         let header = header
             .and_then(|it| it.to_str().ok())
@@ -106,7 +106,7 @@ impl XenOrchestra {
     }
 
     /// The owner of a token.
-    pub(super) fn by_token(&self, cloud: &mut Cloud, id: &str) -> Result<Caller, Refusal> {
+    pub(super) fn by_token(&self, cloud: &mut Cloud, id: &str) -> OrRefusal<Caller> {
         let now = self.now();
         let token = cloud.tokens.get_mut(id).filter(|token| token.lives(now));
         let token = token.ok_or_else(Refusal::credentials)?;
@@ -131,7 +131,7 @@ impl XenOrchestra {
         name: &str,
         password: Option<&str>,
         otp: Option<&str>,
-    ) -> Result<Caller, Refusal> {
+    ) -> OrRefusal<Caller> {
         let now = self.now();
         let password = password.ok_or_else(Refusal::credentials)?;
         if password.is_empty() {
@@ -165,7 +165,7 @@ impl XenOrchestra {
         cloud: &mut Cloud,
         caller: &Caller,
         body: &Value,
-    ) -> Result<Token, Refusal> {
+    ) -> OrRefusal<Token> {
         let now = self.now();
         let life = life(body.get("expiresIn"))?;
         let expires = now.saturating_add(life).ok();
@@ -210,7 +210,7 @@ impl XenOrchestra {
 }
 
 /// The life that a token asks for.
-fn life(wanted: Option<&Value>) -> Result<Duration, Refusal> {
+fn life(wanted: Option<&Value>) -> OrRefusal<Duration> {
     let Some(wanted) = wanted else {
         return Ok(USUAL_LIFE);
     };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bowline_simulator::faults::Span;
 use serde::Deserialize;
 
 /// The name of the administrator for whom no other was configured.
@@ -94,30 +95,20 @@ impl User {
     }
 }
 
-/// How long things take; zero is allowed everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timings {
-    /// From the beginning of an action on a VM until it is done.
-    pub action: Duration,
-    /// How long a migration takes until the VM is on its new host.
-    pub migration: Duration,
-    /// How long a VM that moves to another pool is in none.
-    pub gap: Duration,
-    /// From the start of a VM until its guest tools tell its addresses.
-    pub guest: Duration,
-    /// From the connection to a pool until its objects are shown.
-    pub load: Duration,
-}
-
-impl Default for Timings {
-    fn default() -> Self {
-        Self {
-            action: Duration::from_secs(1),
-            migration: Duration::from_secs(5),
-            gap: Duration::ZERO,
-            guest: Duration::from_secs(15),
-            load: Duration::from_secs(2),
-        }
+bowline_simulator::timings! {
+    /// How long things take; zero is allowed everywhere.
+    #[derive(Copy)]
+    pub struct Timings, TimingsSpec: Span {
+        /// From the beginning of an action on a VM until it is done.
+        action: Duration = Duration::from_secs(1),
+        /// How long a migration takes until the VM is on its new host.
+        migration: Duration = Duration::from_secs(5),
+        /// How long a VM that moves to another pool is in none.
+        gap: Duration = Duration::ZERO,
+        /// From the start of a VM until its guest tools tell its addresses.
+        guest: Duration = Duration::from_secs(15),
+        /// From the connection to a pool until its objects are shown.
+        load: Duration = Duration::from_secs(2),
     }
 }
 
@@ -148,7 +139,7 @@ pub enum Release {
 }
 
 /// How it is set up, and where it differs from what a new installation does.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -171,20 +162,6 @@ pub struct Quirks {
     pub no_deprecated_tokens: bool,
 }
 
-impl Default for Quirks {
-    fn default() -> Self {
-        Self {
-            release: Release::Current,
-            no_events: false,
-            unlicensed: false,
-            redirect_to_https: None,
-            path_prefix: None,
-            login_works: false,
-            no_deprecated_tokens: false,
-        }
-    }
-}
-
 /// What a simulated Xen Orchestra is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -192,9 +169,7 @@ pub struct Config {
     pub users: BTreeMap<String, User>,
     /// Tokens without an end, each with the name of its user.
     pub tokens: BTreeMap<String, String>,
-    /// How long things take.
     pub timings: Timings,
-    /// How it is set up.
     pub quirks: Quirks,
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::XenOrchestra;
 use super::model::{Cloud, Kind};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// Between two signs of life on a stream.
 const PING: Duration = Duration::from_secs(30);
@@ -203,7 +203,7 @@ impl XenOrchestra {
 
 impl Cloud {
     /// Subscribes a stream to a collection, and returns what the API answers.
-    pub(super) fn subscribe(&mut self, id: &str, body: &Value) -> Result<Value, Refusal> {
+    pub(super) fn subscribe(&mut self, id: &str, body: &Value) -> OrRefusal<Value> {
         let collection = body.get("collection");
         let Some(collection) = collection else {
             return Err(Refusal::parameter(
@@ -235,7 +235,7 @@ impl Cloud {
     }
 
     /// Takes a subscription back.
-    pub(super) fn unsubscribe(&mut self, id: &str, collection: &str) -> Result<(), Refusal> {
+    pub(super) fn unsubscribe(&mut self, id: &str, collection: &str) -> OrRefusal {
         if !COLLECTIONS.contains(&collection) {
             let value = json!(collection);
             let message = "Value does not match any allowed schema";
@@ -245,7 +245,7 @@ impl Cloud {
         Ok(())
     }
 
-    fn listener(&mut self, id: &str) -> Result<&mut Listener, Refusal> {
+    fn listener(&mut self, id: &str) -> OrRefusal<&mut Listener> {
         let found = self.listeners.all.get_mut(id);
         let found = found.filter(|listener| listener.form == Form::Event);
         found.ok_or_else(|| Refusal::no_such("event", id))

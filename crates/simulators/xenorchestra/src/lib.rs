@@ -13,9 +13,11 @@ mod calls;
 mod config;
 mod events;
 mod filter;
+mod fixture;
 mod guest;
 mod handle;
 mod lists;
+mod load;
 mod model;
 mod original;
 mod reads;
@@ -23,10 +25,8 @@ mod refusal;
 mod render;
 mod route;
 mod sandbox;
-mod scene;
 mod simulate;
 mod socket;
-mod stage;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -47,27 +47,26 @@ use serde_json::{Value, json};
 
 use model::Cloud;
 
-pub use bowline_simulator::handle::HandleError;
+pub use bowline_simulator::handle::{HandleError, HandleResult};
 pub use config::{
     Config, DEFAULT_PASSWORD, DEFAULT_TOKEN, DEFAULT_USER, Privilege, Quirks, Release, Timings,
     User,
 };
+pub use fixture::{Fixture, HostSpec, PoolSpec, Size, TokenSpec, UserSpec, VmSpec};
 pub use model::{Connection, Heard, PowerState};
 pub use original::manifest;
 pub use sandbox::KIND;
-pub use scene::{Fixture, HostSpec, PoolSpec, Size, TimingsSpec, TokenSpec, UserSpec, VmSpec};
 pub use views::{HostInfo, PoolInfo, VmInfo};
 
 /// The name in the journal and in fault rules.
 pub const NAME: &str = "xenorchestra";
 
-/// A simulated Xen Orchestra.
 #[derive(Debug)]
 pub struct XenOrchestra {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Fixture,
+    fixture: Fixture,
     cloud: Mutex<Cloud>,
     /// For timers and streams, which must not keep it alive.
     me: Weak<Self>,
@@ -80,18 +79,18 @@ impl XenOrchestra {
     }
 
     /// One with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
-        let orchestra = Self::assemble(world, scene.config(), scene);
-        orchestra.play()?;
+    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+        let orchestra = Self::assemble(world, fixture.config(), fixture);
+        orchestra.load()?;
         Ok(orchestra)
     }
 
-    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, fixture: Fixture) -> Arc<Self> {
         let cloud = Self::empty(world, &config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),
             config,
-            scene,
+            fixture,
             cloud: Mutex::new(cloud),
             me: me.clone(),
         })
@@ -179,7 +178,7 @@ impl Api for XenOrchestra {
     }
 
     fn reset(&self) {
-        self.begin_again();
+        self.reset();
     }
 
     fn error_body(&self, _status: StatusCode, message: &str) -> Value {

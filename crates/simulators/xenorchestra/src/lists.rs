@@ -5,11 +5,11 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::filter;
-use super::refusal::{Refusal, answer};
+use super::refusal::{OrRefusal, Refusal, answer};
 use super::route::Asked;
 
 /// Checks the parameters of a list, and picks from it.
-pub(super) fn chosen(asked: &Asked<'_>, all: Vec<Value>) -> Result<Vec<Value>, Refusal> {
+pub(super) fn chosen(asked: &Asked<'_>, all: Vec<Value>) -> OrRefusal<Vec<Value>> {
     let limit = limit(asked)?;
     let term = match asked.parameter("filter") {
         Some(text) => Some(filter::parse(text).map_err(|message| Refusal::filter(&message, text))?),
@@ -21,7 +21,7 @@ pub(super) fn chosen(asked: &Asked<'_>, all: Vec<Value>) -> Result<Vec<Value>, R
 }
 
 /// The parameter `limit`; anything but a whole number from 0 on is none, as on the real server.
-fn limit(asked: &Asked<'_>) -> Result<usize, Refusal> {
+fn limit(asked: &Asked<'_>) -> OrRefusal<usize> {
     let Some(text) = asked.parameter("limit") else {
         return Ok(usize::MAX);
     };
@@ -37,7 +37,7 @@ fn limit(asked: &Asked<'_>) -> Result<usize, Refusal> {
 }
 
 /// A list as it was asked for: paths, objects or some of their members, in one of three forms.
-pub(super) fn written(asked: &Asked<'_>, all: Vec<Value>) -> Result<Response<Body>, Refusal> {
+pub(super) fn written(asked: &Asked<'_>, all: Vec<Value>) -> OrRefusal<Response<Body>> {
     let mapped: Vec<Value> = chosen(asked, all)?
         .into_iter()
         .map(|object| mapped(asked, object))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use bowline_simulator::collection::Collection;
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -11,68 +12,34 @@ use super::config::{Quirks, Timings, User};
 use super::events::Listeners;
 use super::tasks::{Planned, Task};
 
-/// What a VM does, as the API writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PowerState {
-    /// It runs.
-    Running,
-    /// It is off.
-    Halted,
-    /// It is on a host but gets no time.
-    Paused,
-    /// Its memory is on a disk.
-    Suspended,
+bowline_simulator::words! {
+    /// What a VM does, as the API writes it.
+    pub enum PowerState {
+        Running = "Running",
+        Halted = "Halted",
+        /// It is on a host but gets no time.
+        Paused = "Paused",
+        /// Its memory is on a disk.
+        Suspended = "Suspended",
+    }
 }
 
 impl PowerState {
-    const ALL: [Self; 4] = [Self::Running, Self::Halted, Self::Paused, Self::Suspended];
-
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "Running",
-            Self::Halted => "Halted",
-            Self::Paused => "Paused",
-            Self::Suspended => "Suspended",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-
     /// Whether a VM of that state is on a host.
     pub(super) fn resides(self) -> bool {
         matches!(self, Self::Running | Self::Paused)
     }
 }
 
-/// How Xen Orchestra stands to a pool, as the API writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
-    /// It is connected; that does not mean that the pool's objects are loaded.
-    Connected,
-    /// It tries to be.
-    Connecting,
-    /// It is not.
-    Disconnected,
-}
-
-impl Connection {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Connecting => "connecting",
-            Self::Disconnected => "disconnected",
-        }
-    }
-
-    /// The state that the API writes so.
-    pub fn parse(word: &str) -> Option<Self> {
-        let all = [Self::Connected, Self::Connecting, Self::Disconnected];
-        all.into_iter().find(|state| state.as_str() == word)
+bowline_simulator::words! {
+    /// How Xen Orchestra stands to a pool, as the API writes it.
+    pub enum Connection {
+        /// It is connected; that does not mean that the pool's objects are loaded.
+        Connected = "connected",
+        /// It tries to be.
+        Connecting = "connecting",
+        /// It is not.
+        Disconnected = "disconnected",
     }
 }
 
@@ -223,7 +190,6 @@ impl Heard {
     }
 }
 
-/// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     pub(super) users: BTreeMap<String, User>,
@@ -316,14 +282,8 @@ impl Cloud {
             Kind::Host => self.hosts.all().map(|it| (&*it.id, &*it.name)).collect(),
             Kind::Pool => self.pools.all().map(|it| (&*it.id, &*it.name)).collect(),
         };
-        if all.iter().any(|(id, _)| *id == wanted) {
-            return Some(wanted.to_owned());
-        }
-        let mut named = all.iter().filter(|(_, name)| *name == wanted);
-        match (named.next(), named.next()) {
-            (Some((id, _)), None) => Some((*id).to_owned()),
-            _ => None,
-        }
+        let found = by_id_or_name(all.into_iter(), wanted, |it| it.0, |it| it.1);
+        found.map(|(id, _)| id.to_owned())
     }
 
     /// Whether an object is shown.

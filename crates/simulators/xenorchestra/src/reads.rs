@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::auth::Caller;
 use super::lists::{chosen, written};
 use super::model::{Cloud, Kind};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::render::show_server;
 use super::route::{Asked, Flow, done, ok};
 use super::tasks::Task;
 
 impl Cloud {
     /// Fails if rights are not licensed, and the caller needs some.
-    fn licensed(&self, caller: &Caller) -> Result<(), Refusal> {
+    fn licensed(&self, caller: &Caller) -> OrRefusal {
         if self.quirks.unlicensed && !caller.user.admin {
             return Err(Refusal::unlicensed());
         }
@@ -21,17 +21,11 @@ impl Cloud {
     }
 
     /// Fails if there is no such object, or the caller may not do that to it.
-    pub(super) fn may(&self, asked: &Asked<'_>, kind: Kind, action: &str) -> Result<(), Refusal> {
+    pub(super) fn may(&self, asked: &Asked<'_>, kind: Kind, action: &str) -> OrRefusal {
         self.may_on(&asked.caller, kind, action, asked.id())
     }
 
-    pub(super) fn may_on(
-        &self,
-        caller: &Caller,
-        kind: Kind,
-        action: &str,
-        id: &str,
-    ) -> Result<(), Refusal> {
+    pub(super) fn may_on(&self, caller: &Caller, kind: Kind, action: &str, id: &str) -> OrRefusal {
         if !self.shows(kind, id) {
             return Err(Refusal::no_such(kind.word(), id));
         }
@@ -43,13 +37,13 @@ impl Cloud {
         }
     }
 
-    pub(super) fn one(&self, asked: &Asked<'_>, kind: Kind) -> Result<Flow, Refusal> {
+    pub(super) fn one(&self, asked: &Asked<'_>, kind: Kind) -> OrRefusal<Flow> {
         self.may(asked, kind, "read")?;
         let shown = self.show(kind, asked.id());
         ok(&shown.ok_or_else(|| Refusal::no_such(kind.word(), asked.id()))?)
     }
 
-    pub(super) fn list(&self, asked: &Asked<'_>, kind: Kind) -> Result<Flow, Refusal> {
+    pub(super) fn list(&self, asked: &Asked<'_>, kind: Kind) -> OrRefusal<Flow> {
         self.licensed(&asked.caller)?;
         let ids = self.shown(kind).into_iter();
         let ids = ids.filter(|id| asked.caller.user.may(kind.resource(), "read", id));
@@ -57,7 +51,7 @@ impl Cloud {
         written(asked, all).map(Flow::Now)
     }
 
-    pub(super) fn servers(&self, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    pub(super) fn servers(&self, asked: &Asked<'_>) -> OrRefusal<Flow> {
         let all = self.pools.all();
         if asked.operation == "GetServer" {
             let mut all = all.filter(|pool| pool.server == asked.id());
@@ -76,7 +70,7 @@ impl Cloud {
         written(asked, all.collect()).map(Flow::Now)
     }
 
-    pub(super) fn read_tasks(&self, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    pub(super) fn read_tasks(&self, asked: &Asked<'_>) -> OrRefusal<Flow> {
         let may = |task: &Task| asked.caller.user.may("task", "read", &task.id);
         if asked.operation == "GetTasks" {
             self.licensed(&asked.caller)?;
@@ -97,7 +91,7 @@ impl Cloud {
         ok(&Value::Object(found.show()))
     }
 
-    pub(super) fn read_users(&self, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    pub(super) fn read_users(&self, asked: &Asked<'_>) -> OrRefusal<Flow> {
         let shown = self.users.iter().map(|(name, user)| {
             let permission = if user.admin { "admin" } else { "none" };
             let shown = json!({
@@ -123,7 +117,7 @@ impl Cloud {
         ok(&found)
     }
 
-    pub(super) fn read_tokens(&self, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    pub(super) fn read_tokens(&self, asked: &Asked<'_>) -> OrRefusal<Flow> {
         if !self.users.values().any(|user| user.id == asked.id()) {
             return Err(Refusal::no_such("user", asked.id()));
         }
@@ -139,7 +133,7 @@ impl Cloud {
         ok(&Value::Array(chosen(asked, own)?))
     }
 
-    pub(super) fn tag(&mut self, asked: &Asked<'_>, kind: Kind) -> Result<Flow, Refusal> {
+    pub(super) fn tag(&mut self, asked: &Asked<'_>, kind: Kind) -> OrRefusal<Flow> {
         self.may(asked, kind, "update:tags")?;
         let (id, tag) = (asked.id(), asked.second());
         let tags = match kind {

@@ -9,6 +9,9 @@ use super::config::Release;
 /// What the API says about errors that a pool reported.
 const FROM_THE_POOL: &str = "This is a XenServer/XCP-ng error, not an XO error";
 
+/// What a request gives, or why it is refused.
+pub(super) type OrRefusal<T = ()> = Result<T, Refusal>;
+
 /// A refused request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {

@@ -12,7 +12,7 @@ use super::auth::Caller;
 use super::calls::{call, document};
 use super::config::Release;
 use super::model::{Cloud, Heard, Kind};
-use super::refusal::{Refusal, answer, html};
+use super::refusal::{OrRefusal, Refusal, answer, html};
 use super::tasks::Task;
 
 /// Where the API is.
@@ -50,7 +50,7 @@ impl Asked<'_> {
     }
 
     /// A parameter that says yes or no; no if left out.
-    pub(super) fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    pub(super) fn flag(&self, name: &str) -> OrRefusal<bool> {
         match self.parameter(name).map(str::to_lowercase).as_deref() {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -66,7 +66,7 @@ impl Asked<'_> {
     }
 
     /// The body as JSON; nothing is an empty object.
-    fn json(&self) -> Result<Value, Refusal> {
+    fn json(&self) -> OrRefusal<Value> {
         if self.body.is_empty() {
             return Ok(json!({}));
         }
@@ -182,7 +182,7 @@ impl XenOrchestra {
         path: &str,
         rest: &str,
         caller: &mut String,
-    ) -> Result<Flow, Refusal> {
+    ) -> OrRefusal<Flow> {
         let inside = rest.trim_start_matches('/').trim_end_matches('/');
         let found = call(request.method(), inside).filter(|(operation, _)| cloud.knows(operation));
         let old_tokens = matches!(&found, Some(("PostDeprecatedAuthenticationTokens", _)));
@@ -226,7 +226,7 @@ impl XenOrchestra {
         self.carry(cloud, &asked)
     }
 
-    fn carry(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    fn carry(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Flow> {
         match asked.operation {
             "GetVms" => cloud.list(asked, Kind::Vm),
             "GetHosts" => cloud.list(asked, Kind::Host),
@@ -262,7 +262,7 @@ impl XenOrchestra {
         }
     }
 
-    fn new_token(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    fn new_token(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Flow> {
         if asked.operation == "PostDeprecatedAuthenticationTokens" {
             asked.caller.admin()?;
         } else if asked.id() != asked.caller.user.id {
@@ -282,7 +282,7 @@ impl XenOrchestra {
     }
 
     /// An action on a VM: checked, begun, and told as a task.
-    fn begin_action(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> Result<Flow, Refusal> {
+    fn begin_action(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Flow> {
         let word = asked
             .path
             .trim_end_matches('/')
@@ -446,7 +446,7 @@ fn decoded(part: &str) -> String {
     clippy::unnecessary_wraps,
     reason = "a row of a table of calls, some of which fail"
 )]
-pub(super) fn ok(value: &Value) -> Result<Flow, Refusal> {
+pub(super) fn ok(value: &Value) -> OrRefusal<Flow> {
     Ok(Flow::Now(answer(StatusCode::OK, value)))
 }
 
@@ -454,7 +454,7 @@ pub(super) fn ok(value: &Value) -> Result<Flow, Refusal> {
     clippy::unnecessary_wraps,
     reason = "a row of a table of calls, some of which fail"
 )]
-pub(super) fn done() -> Result<Flow, Refusal> {
+pub(super) fn done() -> OrRefusal<Flow> {
     Ok(Flow::Now(nothing()))
 }
 

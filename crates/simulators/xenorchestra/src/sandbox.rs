@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use bowline_simulator::sandbox::{
     Account, NamedAccount, Pools, Running, Section, Settings, SimulatedCloud, SimulatorKind,
 };
-use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,7 +18,6 @@ use crate::original::manifest;
 use crate::simulate::SERVER;
 use crate::{Config, DEFAULT_TOKEN, HostSpec, PoolSpec, VmSpec, XenOrchestra};
 
-/// Xen Orchestra.
 pub const KIND: SimulatorKind = SimulatorKind {
     server: SERVER,
     title: "Xen Orchestra",
@@ -59,20 +57,12 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         for host in HOSTS {
             cloud.add_host(&HostSpec::named(host, POOL))?;
         }
-        let server = Server::builder(world, cloud.clone()).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the cloud has no address")?;
-        let numbered = AtomicU32::new(0);
-        let cloud = Arc::new(Simulated {
+        Running::serve(world, account, cloud.clone(), |address| Simulated {
             cloud,
             address,
-            numbered,
-        });
-        Ok(Running {
-            cloud,
-            server,
-            recorded_as: account.name,
+            numbered: AtomicU32::new(0),
         })
+        .await
     }
     .boxed()
 }

@@ -5,7 +5,7 @@ use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator::simulate::{Flag, FlagValue, Greeting, Options, ServerKind, Simulation};
 use futures::FutureExt;
 
-use crate::{Fixture, NAME, XenOrchestra};
+use crate::{NAME, XenOrchestra};
 
 /// The server of `bowline simulate`.
 pub(crate) const SERVER: ServerKind = ServerKind {
@@ -25,11 +25,8 @@ pub(crate) const SERVER: ServerKind = ServerKind {
 };
 
 async fn serve(options: &Options) -> Result<Simulation> {
-    let fixture: Fixture = options.fixture()?.unwrap_or_default();
-    let world = options.world()?;
-    let config = fixture.config();
-    let orchestra = XenOrchestra::from_fixture(&world, fixture);
-    let orchestra = orchestra.context("the content of the fixture cannot be set up")?;
+    let (world, orchestra) = options.load(XenOrchestra::from_fixture)?;
+    let config = &orchestra.config;
     let listen = options.listen()?;
     let builder = Server::builder(&world, orchestra.clone()).http1_only();
     let (server, scheme, curl, insecure) = if options.is_set("tls") {

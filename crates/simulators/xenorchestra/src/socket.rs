@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::auth::Caller;
 use super::events::{Ear, Form};
 use super::model::Kind;
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::{NAME, XenOrchestra, filter};
 
 /// Bytes of one message: far above any call.
@@ -159,7 +159,7 @@ impl XenOrchestra {
         }
     }
 
-    fn sign_in(&self, session: &mut Session, params: &Value) -> Result<Value, Refusal> {
+    fn sign_in(&self, session: &mut Session, params: &Value) -> OrRefusal<Value> {
         let word = |name: &str| params.get(name).and_then(Value::as_str);
         let (caller, ear) = self.with(|cloud| {
             let caller = if let Some(token) = word("token") {
@@ -181,7 +181,7 @@ impl XenOrchestra {
         Ok(shown)
     }
 
-    fn all_objects(&self, caller: &Caller, params: &Value) -> Result<Value, Refusal> {
+    fn all_objects(&self, caller: &Caller, params: &Value) -> OrRefusal<Value> {
         let wanted = params.get("filter").cloned().unwrap_or(json!({}));
         let term = match wanted.as_str() {
             Some(text) => {
@@ -235,7 +235,7 @@ impl XenOrchestra {
     }
 }
 
-fn known(session: &Session) -> Result<&Caller, Refusal> {
+fn known(session: &Session) -> OrRefusal<&Caller> {
     session.caller.as_ref().ok_or_else(Refusal::administrators)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::actions::Action;
 use super::model::{Cloud, Kind, PowerState, Vm};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 
 /// Tasks that are kept; beyond it the oldest go. The real one keeps a thousand.
 const MOST_TASKS: usize = 1_000;
@@ -326,7 +326,7 @@ impl Cloud {
     }
 
     /// Removes a VM that is off.
-    pub(super) fn delete_vm(&mut self, id: &str) -> Result<(), Refusal> {
+    pub(super) fn delete_vm(&mut self, id: &str) -> OrRefusal {
         let vm = self
             .vms
             .get(id)

@@ -2,88 +2,63 @@
 
 use std::collections::BTreeMap;
 
-use bowline_simulator::handle::read_body;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use bowline_simulator::handle::{Done, added, done};
+use bowline_simulator::timings::Timed;
+use serde_json::{Map, Value};
 
-use super::config::{Quirks, User};
-use super::scene::{HostSpec, PoolSpec, Size, TimingsSpec, TokenSpec, UserSpec, VmSpec};
-use super::{Connection, HandleError, PowerState, XenOrchestra};
+use super::config::{Quirks, TimingsSpec};
+use super::fixture::{HostSpec, PoolSpec, Size, TokenSpec, UserSpec, VmSpec};
+use super::{Connection, PowerState, XenOrchestra};
 
-/// What can be asked of the control handle over HTTP.
 const VERBS: &str = "add, add-pool, add-host, start, halt, pause, unpause, suspend, state, destroy, template, \
     rename, rename-host, rename-pool, migrate, resize, guest, tags, local-disk, hide-container, connection, \
     vm-records, remove-pool, restart, host-power, deform, user, remove-user, token, revoke-token, timings, \
     quirks";
 
 impl XenOrchestra {
-    /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_vms(&read_body::<VmSpec>(body)?)),
-            "add-pool" => told(self.add_pool(&read_body::<PoolSpec>(body)?)),
-            "add-host" => told(self.add_host(&read_body::<HostSpec>(body)?)),
-            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
-            "halt" => done(self.halt(&read_body::<Which>(body)?.machine)),
-            "pause" => done(self.pause(&read_body::<Which>(body)?.machine)),
-            "unpause" => done(self.unpause(&read_body::<Which>(body)?.machine)),
-            "suspend" => done(self.suspend(&read_body::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
-            "template" => done(self.make_template(&read_body::<Which>(body)?.machine)),
-            "state" => {
-                let wanted: InState = read_body(body)?;
-                let state = PowerState::parse(&wanted.state);
-                let state = state.ok_or_else(|| format!("{:?} is no power state", wanted.state))?;
-                done(self.set_power(&wanted.machine, state))
-            }
-            "rename" => {
-                let wanted: Rename = read_body(body)?;
-                done(self.rename(&wanted.machine, &wanted.name))
-            }
-            "rename-host" => {
-                let wanted: RenameHost = read_body(body)?;
-                done(self.rename_host(&wanted.host, &wanted.name))
-            }
-            "rename-pool" => {
-                let wanted: RenamePool = read_body(body)?;
-                done(self.rename_pool(&wanted.pool, &wanted.name))
-            }
-            "migrate" => {
-                let wanted: Migrate = read_body(body)?;
-                if wanted.slowly {
-                    return done(
-                        self.begin_migration(&wanted.machine, &wanted.host)
-                            .map(|_| ()),
-                    );
+            "add" => added(body, |spec: VmSpec| self.add_vms(&spec)),
+            "add-pool" => added(body, |spec: PoolSpec| self.add_pool(&spec)),
+            "add-host" => added(body, |spec: HostSpec| self.add_host(&spec)),
+            "start" => done(body, |to: Which| self.start(&to.machine)),
+            "halt" => done(body, |to: Which| self.halt(&to.machine)),
+            "pause" => done(body, |to: Which| self.pause(&to.machine)),
+            "unpause" => done(body, |to: Which| self.unpause(&to.machine)),
+            "suspend" => done(body, |to: Which| self.suspend(&to.machine)),
+            "destroy" => done(body, |to: Which| self.destroy(&to.machine)),
+            "template" => done(body, |to: Which| self.make_template(&to.machine)),
+            "state" => done(body, |to: InState| {
+                let state = PowerState::parse(&to.state);
+                let state = state.ok_or_else(|| format!("{:?} is no power state", to.state))?;
+                self.set_power(&to.machine, state).done()
+            }),
+            "rename" => done(body, |to: Rename| self.rename(&to.machine, &to.name)),
+            "rename-host" => done(body, |to: RenameHost| self.rename_host(&to.host, &to.name)),
+            "rename-pool" => done(body, |to: RenamePool| self.rename_pool(&to.pool, &to.name)),
+            "migrate" => done(body, |to: Migrate| {
+                if to.slowly {
+                    self.begin_migration(&to.machine, &to.host).map(|_| ())
+                } else {
+                    self.migrate(&to.machine, &to.host)
                 }
-                done(self.migrate(&wanted.machine, &wanted.host))
-            }
-            "resize" => {
-                let wanted: Resize = read_body(body)?;
-                done(self.resize(&wanted.machine, wanted.cpus, wanted.memory.0))
-            }
-            "guest" => {
-                let wanted: Guest = read_body(body)?;
-                let pairs: Vec<(&str, &str)> = wanted
-                    .guest
-                    .iter()
-                    .map(|(key, value)| (key.as_str(), value.as_str()))
-                    .collect();
-                done(self.set_guest(&wanted.machine, &pairs))
-            }
-            "tags" => {
-                let wanted: Tags = read_body(body)?;
-                let tags: Vec<&str> = wanted.tags.iter().map(String::as_str).collect();
-                done(self.set_tags(&wanted.machine, &tags))
-            }
-            "local-disk" => {
-                let wanted: LocalDisk = read_body(body)?;
-                done(self.set_local_disk(&wanted.machine, wanted.host.as_deref()))
-            }
-            "hide-container" => {
-                let wanted: Hide = read_body(body)?;
-                done(self.hide_container(&wanted.machine, wanted.on))
-            }
+            }),
+            "resize" => done(body, |to: Resize| {
+                self.resize(&to.machine, to.cpus, to.memory.0)
+            }),
+            "guest" => done(body, |to: Guest| {
+                let pairs = to.guest.iter();
+                let pairs: Vec<_> = pairs.map(|(key, value)| (&**key, &**value)).collect();
+                self.set_guest(&to.machine, &pairs)
+            }),
+            "tags" => done(body, |to: Tags| {
+                let tags: Vec<&str> = to.tags.iter().map(String::as_str).collect();
+                self.set_tags(&to.machine, &tags)
+            }),
+            "local-disk" => done(body, |to: LocalDisk| {
+                self.set_local_disk(&to.machine, to.host.as_deref())
+            }),
+            "hide-container" => done(body, |to: Hide| self.hide_container(&to.machine, to.on)),
             _ => self.carry_out_on_all(verb, body),
         }
     }
@@ -91,93 +66,40 @@ impl XenOrchestra {
     /// The verbs that are not about a VM.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "connection" => {
-                let wanted: Connect = read_body(body)?;
-                let state = Connection::parse(&wanted.state);
-                let state = state.ok_or_else(|| {
+            "connection" => done(body, |to: Connect| {
+                let state = Connection::parse(&to.state).ok_or_else(|| {
                     let allowed = "connected, connecting, disconnected";
-                    format!("{:?} is none of {allowed}", wanted.state)
+                    format!("{:?} is none of {allowed}", to.state)
                 })?;
-                return done(self.set_connection(&wanted.pool, state));
-            }
-            "vm-records" => {
-                let wanted: Records = read_body(body)?;
-                return done(self.lose_vm_records(&wanted.pool, wanted.missing));
-            }
-            "remove-pool" => return done(self.remove_pool(&read_body::<WhichPool>(body)?.pool)),
-            "host-power" => {
-                let wanted: HostPower = read_body(body)?;
-                return done(self.set_host_running(&wanted.host, wanted.on));
-            }
-            "restart" => self.restart(),
-            "deform" => {
-                let wanted: Deform = read_body(body)?;
-                self.deform(&wanted.id, wanted.members);
-            }
-            "user" => {
-                let wanted: UserSpec = read_body(body)?;
-                let user = User {
-                    id: wanted.id,
-                    password: wanted.password,
-                    admin: wanted.admin,
-                    privileges: wanted.privileges,
-                    otp: wanted.otp,
-                };
-                self.set_user(&wanted.name, user);
-            }
-            "remove-user" => {
-                let name = read_body::<Named>(body)?.name;
-                if !self.remove_user(&name) {
-                    return Err(format!("there is no user {name:?}"));
-                }
-            }
-            "token" => {
-                let wanted: TokenSpec = read_body(body)?;
-                self.set_token(&wanted.value, &wanted.user);
-            }
-            "revoke-token" => {
-                let value = read_body::<Revoke>(body)?.value;
-                if !self.revoke_token(&value) {
-                    return Err(format!("there is no token {value:?}"));
-                }
-            }
-            "timings" => {
-                let wanted: TimingsSpec = read_body(body)?;
-                self.set_timings(|timings| *timings = wanted.over(*timings));
-            }
-            "quirks" => {
-                let wanted: Quirks = read_body(body)?;
-                self.set_quirks(|quirks| *quirks = wanted);
-            }
-            other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
+                self.set_connection(&to.pool, state).done()
+            }),
+            "vm-records" => done(body, |to: Records| {
+                self.lose_vm_records(&to.pool, to.missing)
+            }),
+            "remove-pool" => done(body, |to: WhichPool| self.remove_pool(&to.pool)),
+            "host-power" => done(body, |to: HostPower| self.set_host_running(&to.host, to.on)),
+            "restart" => done(body, |_: Value| self.restart()),
+            "deform" => done(body, |to: Deform| self.deform(&to.id, to.members)),
+            "user" => done(body, |to: UserSpec| self.set_user(&to.name, to.user())),
+            "remove-user" => done(body, |Named { name }| {
+                let removed = self.remove_user(&name).then_some(());
+                removed.ok_or_else(|| format!("there is no user {name:?}"))
+            }),
+            "token" => done(body, |to: TokenSpec| self.set_token(&to.value, &to.user)),
+            "revoke-token" => done(body, |Revoke { value }| {
+                let revoked = self.revoke_token(&value).then_some(());
+                revoked.ok_or_else(|| format!("there is no token {value:?}"))
+            }),
+            "timings" => done(body, |to: TimingsSpec| {
+                self.set_timings(|timings| *timings = timings.or_as(&to));
+            }),
+            "quirks" => done(body, |to: Quirks| self.set_quirks(|quirks| *quirks = to)),
+            other => Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
-        Ok(json!({}))
     }
 }
 
-fn told<T: serde::Serialize>(added: Result<T, HandleError>) -> Result<Value, String> {
-    let added = added.map_err(|error| error.to_string())?;
-    Ok(json!({ "added": added }))
-}
-
-fn done(result: Result<(), HandleError>) -> Result<Value, String> {
-    result
-        .map(|()| json!({}))
-        .map_err(|error| error.to_string())
-}
-
-/// The bodies of verbs.
-macro_rules! bodies {
-    ($($name:ident { $($field:ident: $kind:ty),* })*) => {
-        $(
-            #[derive(Deserialize)]
-            #[serde(deny_unknown_fields)]
-            struct $name { $($field: $kind),* }
-        )*
-    };
-}
-
-bodies! {
+bowline_simulator::bodies! {
     Which { machine: String }
     WhichPool { pool: String }
     InState { machine: String, state: String }
@@ -195,13 +117,5 @@ bodies! {
     Deform { id: String, members: Map<String, Value> }
     Named { name: String }
     Revoke { value: String }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Migrate {
-    machine: String,
-    host: String,
-    #[serde(default)]
-    slowly: bool,
+    Migrate { machine: String, host: String, #[serde(default)] slowly: bool }
 }

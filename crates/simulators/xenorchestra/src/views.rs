@@ -30,7 +30,6 @@ pub struct VmInfo {
     pub name: String,
     pub pool: String,
     pub host: Option<String>,
-    /// What it does.
     pub power: PowerState,
     /// Processors at most.
     pub cpus: u32,

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use bowline_simulator::handle::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -13,9 +14,9 @@ use super::{Pace, find};
 use crate::config::{BalancerTimings, Quirks};
 use crate::fields::Fields;
 use crate::model::{Cloud, Project, Target};
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 use crate::shelf::{Kept, Thing, owner};
-use crate::{Cloudscale, HandleError};
+use crate::{Cloudscale, HandleError, HandleResult};
 
 /// What a uuid belongs to.
 enum Found {
@@ -28,21 +29,21 @@ enum Found {
 
 impl Cloudscale {
     /// Adds a load balancer with everything that belongs to it, ready at once; returns its uuid.
-    pub fn add_balancer(&self, spec: &BalancerSpec) -> Result<String, HandleError> {
+    pub fn add_balancer(&self, spec: &BalancerSpec) -> HandleResult<String> {
         let mut cloud = self.lock();
         let made = self.make_balancer(&mut cloud, spec);
         made.map_err(|refusal| failed("add the load balancer", &spec.name, &refusal))
     }
 
     /// Adds a pool with everything that belongs to it; returns its uuid.
-    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> Result<String, HandleError> {
+    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> HandleResult<String> {
         self.on_balancer("add a pool to", balancer, |cloud, project, uuid| {
             self.make_pool(cloud, project, uuid, spec)
         })
     }
 
     /// Adds a member to a pool; returns its uuid.
-    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> Result<String, HandleError> {
+    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> HandleResult<String> {
         self.on("add a member to", pool, |cloud, project, uuid, found| {
             let Found::Pool = found else {
                 return Err(Refusal::state("it is not a pool"));
@@ -52,7 +53,7 @@ impl Cloudscale {
     }
 
     /// Adds a listener to a pool, or to a load balancer itself; returns its uuid.
-    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> Result<String, HandleError> {
+    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> HandleResult<String> {
         self.on("add a listener to", to, |cloud, project, uuid, found| {
             let key = match found {
                 Found::Pool => "pool",
@@ -65,7 +66,7 @@ impl Cloudscale {
 
     /// Changes attributes of a load balancer, pool, member, listener or monitor, also those that
     /// the API lets nobody change.
-    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> Result<(), HandleError> {
+    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> HandleResult {
         self.on("edit", id, |cloud, project, uuid, found| {
             let fields = Fields::of(attributes.clone());
             let owner = owner(cloud, project)?;
@@ -78,7 +79,7 @@ impl Cloudscale {
 
     /// Removes a load balancer, pool, member, listener or monitor with what belongs to it. What it
     /// occupied is free at once.
-    pub fn remove(&self, id: &str) -> Result<(), HandleError> {
+    pub fn remove(&self, id: &str) -> HandleResult {
         self.on("remove", id, |cloud, project, uuid, found| match found {
             Found::Balancer => self.delete_balancer(cloud, project, uuid, Pace::Hand),
             Found::Pool => self.delete_pool(cloud, project, uuid, Pace::Hand),
@@ -89,7 +90,7 @@ impl Cloudscale {
     }
 
     /// Leaves a load balancer `changing` until it is thawed: being made if it is, else busy.
-    pub fn freeze_balancer(&self, balancer: &str) -> Result<(), HandleError> {
+    pub fn freeze_balancer(&self, balancer: &str) -> HandleResult {
         let now = self.now();
         self.on_balancer("freeze", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -102,7 +103,7 @@ impl Cloudscale {
     }
 
     /// Ends whatever keeps a load balancer `changing`.
-    pub fn thaw_balancer(&self, balancer: &str) -> Result<(), HandleError> {
+    pub fn thaw_balancer(&self, balancer: &str) -> HandleResult {
         let now = self.now();
         self.on_balancer("thaw", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -117,7 +118,7 @@ impl Cloudscale {
         &self,
         balancer: &str,
         status: Option<BalancerStatus>,
-    ) -> Result<(), HandleError> {
+    ) -> HandleResult {
         self.on_balancer("set the status of", balancer, |cloud, project, uuid| {
             find(cloud, project, uuid)?.forced = status;
             Ok(())
@@ -143,7 +144,7 @@ impl Cloudscale {
 
     /// How long things take from now on.
     pub fn set_balancer_timings(&self, timings: BalancerTimings) {
-        self.lock().timings.balancers = timings;
+        self.lock().timings.load_balancers = timings;
     }
 
     /// How the API behaves from now on where its behaviour is not certain, and its limits.
@@ -153,7 +154,7 @@ impl Cloudscale {
 
     /// Points a floating IP to a server or load balancer (by uuid, or by a name that only one
     /// has), or to nothing, which the API does not do.
-    pub fn assign_floating_ip(&self, address: IpAddr, to: Option<&str>) -> Result<(), HandleError> {
+    pub fn assign_floating_ip(&self, address: IpAddr, to: Option<&str>) -> HandleResult {
         let failed =
             |refusal: Refusal| failed("assign the floating IP", &address.to_string(), &refusal);
         let mut cloud = self.lock();
@@ -177,8 +178,8 @@ impl Cloudscale {
         &self,
         task: &'static str,
         id: &str,
-        work: impl FnOnce(&mut Cloud, &str, &str, Found) -> Result<T, Refusal>,
-    ) -> Result<T, HandleError> {
+        work: impl FnOnce(&mut Cloud, &str, &str, Found) -> OrRefusal<T>,
+    ) -> HandleResult<T> {
         let object = format!("{id:?}");
         let mut cloud = self.lock();
         let missing = "there is nothing of that uuid, nor exactly one load balancer of that name";
@@ -192,8 +193,8 @@ impl Cloudscale {
         &self,
         task: &'static str,
         id: &str,
-        work: impl FnOnce(&mut Cloud, &str, &str) -> Result<T, Refusal>,
-    ) -> Result<T, HandleError> {
+        work: impl FnOnce(&mut Cloud, &str, &str) -> OrRefusal<T>,
+    ) -> HandleResult<T> {
         self.on(task, id, |cloud, project, uuid, found| match found {
             Found::Balancer => work(cloud, project, uuid),
             _ => Err(Refusal::state("it is not a load balancer")),
@@ -207,7 +208,7 @@ fn edit_one(
     found: &Found,
     attribute: &str,
     fields: &Fields,
-) -> Result<(), Refusal> {
+) -> OrRefusal {
     match found {
         Found::Balancer => Balancer::find(owner, uuid)?.set(attribute, fields),
         Found::Pool => Pool::find(owner, uuid)?.set(attribute, fields),
@@ -227,13 +228,8 @@ fn edit_one(
 pub(crate) fn find_balancer(cloud: &Cloud, id: &str) -> Option<(String, String)> {
     let all = cloud.projects.iter();
     let all = all.flat_map(|(name, project)| project.balancers.all().map(move |b| (name, b)));
-    let mut by_uuid = all.clone().filter(|(_, balancer)| balancer.uuid == id);
-    let mut by_name = all.filter(|(_, balancer)| balancer.name == id);
-    let (project, balancer) = match by_uuid.next() {
-        Some(found) => found,
-        None => by_name.next().filter(|_| by_name.next().is_none())?,
-    };
-    Some((project.clone(), balancer.uuid.clone()))
+    let found = by_id_or_name(all, id, |(_, it)| &it.uuid, |(_, it)| &it.name);
+    found.map(|(project, balancer)| (project.clone(), balancer.uuid.clone()))
 }
 
 /// The project and uuid of a load balancer or of something that belongs to one.

@@ -19,7 +19,6 @@ pub struct BalancerInfo {
     pub project: String,
     pub zone: String,
     pub flavor: String,
-    /// Its status now.
     pub status: BalancerStatus,
     pub vip_addresses: Vec<IpAddr>,
     /// Floating IPs that point to it.
@@ -50,7 +49,6 @@ pub struct PoolInfo {
     pub monitor: Option<MonitorInfo>,
 }
 
-/// A member of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberInfo {
     pub uuid: String,
@@ -86,7 +84,6 @@ pub struct ListenerInfo {
     pub tags: BTreeMap<String, String>,
 }
 
-/// A health monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorInfo {
     pub uuid: String,

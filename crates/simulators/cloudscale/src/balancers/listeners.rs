@@ -7,7 +7,7 @@ use super::{Pace, choice, exists, pools, port, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 use crate::shelf::{Kept, Thing, keep};
 
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
@@ -38,7 +38,7 @@ impl Thing for Listener {
         "tags",
     ];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         let timeout = |default| timeout(fields, attribute, default);
         match attribute {
             "name" => self.name = fields.name()?,
@@ -58,12 +58,12 @@ impl Thing for Listener {
     }
 }
 
-fn timeout(fields: &Fields, key: &str, default: u64) -> Result<u64, Refusal> {
+fn timeout(fields: &Fields, key: &str, default: u64) -> OrRefusal<u64> {
     Ok(fields.number(key, TIMEOUTS)?.unwrap_or(default))
 }
 
 /// Every one needs a prefix length; they stay as they are written.
-fn allowed_cidrs(fields: &Fields) -> Result<Vec<String>, Refusal> {
+fn allowed_cidrs(fields: &Fields) -> OrRefusal<Vec<String>> {
     let cidrs = fields.texts("allowed_cidrs")?.unwrap_or_default();
     let valid = |text: &String| text.parse::<IpNet>().is_ok_and(|cidr| cidr.trunc() == cidr);
     if cidrs.iter().all(valid) {
@@ -80,7 +80,7 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
         pace: Pace,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let now = self.now();
         // Only by hand can one be made that belongs to no pool.
         let loose = pace == Pace::Hand && fields.value("pool").is_none();
@@ -124,7 +124,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let listener = Listener::take(cloud, project, uuid)?;
         let place = listener.place();
         self.vacate(cloud, project, &listener.balancer, [place], pace);

@@ -9,14 +9,14 @@ use super::{Pace, find};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 
 impl Cloudscale {
     pub(super) fn make_balancer(
         &self,
         cloud: &mut Cloud,
         spec: &BalancerSpec,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let project = &spec.project;
         let uuid = self.create_balancer(cloud, project, &body(spec, &[])?, Pace::Hand)?;
         find(cloud, project, &uuid)?.forced = spec.status;
@@ -44,7 +44,7 @@ impl Cloudscale {
         project: &str,
         balancer: &str,
         spec: &PoolSpec,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let fields = body(spec, &[("load_balancer", balancer)])?;
         let uuid = self.create_pool(cloud, project, &fields, Pace::Hand)?;
         for member in &spec.members {
@@ -65,7 +65,7 @@ impl Cloudscale {
         project: &str,
         pool: &str,
         spec: &MemberSpec,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let name = SocketAddr::new(spec.address, spec.protocol_port).to_string();
         let name = spec.name.clone().unwrap_or(name);
         let subnet = match &spec.subnet {
@@ -82,7 +82,7 @@ impl Cloudscale {
         project: &str,
         parent: (&str, &str),
         spec: &ListenerSpec,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let name = format!("{}/{}", spec.protocol, spec.protocol_port);
         let name = spec.name.clone().unwrap_or(name);
         let fields = body(spec, &[("name", &name), parent])?;
@@ -95,13 +95,13 @@ impl Cloudscale {
         project: &str,
         pool: &str,
         spec: &MonitorSpec,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         self.create_monitor(cloud, project, &body(spec, &[("pool", pool)])?, Pace::Hand)
     }
 }
 
 /// What a request would say to make the same.
-fn body(spec: &impl Serialize, extra: &[(&str, &str)]) -> Result<Fields, Refusal> {
+fn body(spec: &impl Serialize, extra: &[(&str, &str)]) -> OrRefusal<Fields> {
     let mut value = serde_json::to_value(spec).map_err(|e| Refusal::state(e.to_string()))?;
     for (key, text) in extra {
         value[*key] = (*text).into();
@@ -109,7 +109,7 @@ fn body(spec: &impl Serialize, extra: &[(&str, &str)]) -> Result<Fields, Refusal
     Fields::within("body", &value)
 }
 
-fn subnet_of(cloud: &Cloud, project: &str, address: IpAddr) -> Result<String, Refusal> {
+fn subnet_of(cloud: &Cloud, project: &str, address: IpAddr) -> OrRefusal<String> {
     let owner = cloud.projects.get(project);
     let mut subnets = owner.into_iter().flat_map(|owner| owner.subnets.all());
     let found = subnets.find(|subnet| subnet.cidr.contains(&address));

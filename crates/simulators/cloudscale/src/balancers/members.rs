@@ -7,14 +7,14 @@ use super::{Pace, exists, find, own_subnet, port, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 use crate::shelf::{Kept, owner};
 
 /// What a PATCH may change.
 const CHANGEABLE: [&str; 3] = ["name", "enabled", "tags"];
 
 impl Member {
-    pub(super) fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    pub(super) fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "name" => self.name = fields.name()?,
             "enabled" => self.enabled = fields.flag("enabled", true)?,
@@ -37,24 +37,20 @@ impl Member {
     }
 }
 
-fn monitor_port(fields: &Fields) -> Result<Option<u16>, Refusal> {
+fn monitor_port(fields: &Fields) -> OrRefusal<Option<u16>> {
     match fields.value("monitor_port") {
         None => Ok(None),
         Some(_) => port(fields, "monitor_port").map(Some),
     }
 }
 
-fn address(fields: &Fields) -> Result<IpAddr, Refusal> {
+fn address(fields: &Fields) -> OrRefusal<IpAddr> {
     let address = fields.address("address")?;
     address.ok_or_else(|| Refusal::required("address"))
 }
 
 /// A pool of a project.
-pub(super) fn pool<'a>(
-    cloud: &'a mut Cloud,
-    project: &str,
-    uuid: &str,
-) -> Result<&'a mut Pool, Refusal> {
+pub(super) fn pool<'a>(cloud: &'a mut Cloud, project: &str, uuid: &str) -> OrRefusal<&'a mut Pool> {
     Pool::find(owner(cloud, project)?, uuid)
 }
 
@@ -66,7 +62,7 @@ impl Cloudscale {
         within: &str,
         fields: &Fields,
         pace: Pace,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let now = self.now();
         let subnet = fields.required("subnet")?;
         let member = Member {
@@ -80,7 +76,7 @@ impl Cloudscale {
             address: address(fields)?,
             subnet: own_subnet(cloud, project, subnet)?.uuid.clone(),
             tags: fields.tags()?,
-            known_from: pace.end(now, cloud.timings.balancers.check),
+            known_from: pace.end(now, cloud.timings.load_balancers.check),
         };
         let place = member.place();
         let pool = pool(cloud, project, within)?;
@@ -112,7 +108,7 @@ impl Cloudscale {
         project: &str,
         (within, uuid): (&str, &str),
         fields: &Fields,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let pool = pool(cloud, project, within)?;
         let member = pool.members.get_mut(uuid).ok_or_else(Refusal::not_found)?;
         let Some(attribute) = fields.only(&CHANGEABLE)? else {
@@ -130,7 +126,7 @@ impl Cloudscale {
         project: &str,
         (within, uuid): (&str, &str),
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let pool = pool(cloud, project, within)?;
         let member = pool.members.remove(uuid).ok_or_else(Refusal::not_found)?;
         let balancer = pool.balancer.clone();

@@ -26,7 +26,7 @@ use super::fields::Fields;
 use super::interfaces::{self, Wanted, WantedAddress};
 use super::kinds::Kind;
 use super::model::{Cloud, Project, Target};
-use super::refusal::Refusal;
+use super::refusal::{OrRefusal, Refusal};
 use super::servers::later;
 use super::shelf::{Thing, keep, owner};
 
@@ -71,7 +71,7 @@ fn flavor(slug: &str) -> Option<Value> {
 }
 
 /// One of a few words.
-fn choice(fields: &Fields, key: &str, choices: &[&str]) -> Result<String, Refusal> {
+fn choice(fields: &Fields, key: &str, choices: &[&str]) -> OrRefusal<String> {
     let given = fields.required(key)?;
     if choices.contains(&given) {
         return Ok(given.to_owned());
@@ -81,7 +81,7 @@ fn choice(fields: &Fields, key: &str, choices: &[&str]) -> Result<String, Refusa
 }
 
 /// A port that must be there.
-fn port(fields: &Fields, key: &str) -> Result<u16, Refusal> {
+fn port(fields: &Fields, key: &str) -> OrRefusal<u16> {
     let value = fields.value(key).ok_or_else(|| Refusal::required(key))?;
     let number = value.as_i64();
     let number = number.ok_or_else(|| Refusal::field(key, "A valid integer is required."))?;
@@ -98,7 +98,7 @@ fn unknown(attribute: &str) -> Refusal {
 impl Thing for Balancer {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "name" => self.name = fields.name()?,
             "tags" => self.tags = fields.tags()?,
@@ -118,7 +118,7 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
         pace: Pace,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let name = fields.name()?;
         let slug = fields.required("flavor")?;
         if flavor(slug).is_none() && pace == Pace::Real {
@@ -141,7 +141,7 @@ impl Cloudscale {
         let uuid = self.uuid(cloud, fields, pace)?;
         let attached = interfaces::attach(cloud, project, &zone, &wanted, true)?;
         let now = self.now();
-        let busy = pace.end(now, cloud.timings.balancers.create);
+        let busy = pace.end(now, cloud.timings.load_balancers.create);
         let balancer = Balancer {
             uuid,
             name,
@@ -162,8 +162,8 @@ impl Cloudscale {
         Ok(keep(cloud, project, balancer))
     }
 
-    /// The uuid that a scene gives; the API draws one.
-    fn uuid(&self, cloud: &Cloud, fields: &Fields, pace: Pace) -> Result<String, Refusal> {
+    /// The uuid that a fixture gives; the API draws one.
+    fn uuid(&self, cloud: &Cloud, fields: &Fields, pace: Pace) -> OrRefusal<String> {
         match fields.text("uuid")? {
             Some(uuid) if pace == Pace::Hand => {
                 if place_of(cloud, uuid).is_some() {
@@ -183,7 +183,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let now = self.now();
         let owner = owner(cloud, project)?;
         let balancer = owner.balancers.get(uuid).ok_or_else(Refusal::not_found)?;
@@ -210,7 +210,7 @@ impl Cloudscale {
             return;
         }
         let now = self.now();
-        let takes = cloud.timings.balancers.change;
+        let takes = cloud.timings.load_balancers.change;
         let failed = cloud.strike();
         if let Ok(balancer) = find(cloud, project, balancer) {
             balancer.busy_until = balancer.busy_until.max(later(now, takes));
@@ -244,7 +244,7 @@ impl Cloudscale {
         balancer: &str,
         place: Option<&Place>,
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let now = self.now();
         let known = find(cloud, project, balancer)?;
         if pace == Pace::Hand {
@@ -275,7 +275,7 @@ impl Cloudscale {
             return;
         }
         self.touch(cloud, project, balancer, pace);
-        let until = later(self.now(), cloud.timings.balancers.removal);
+        let until = later(self.now(), cloud.timings.load_balancers.removal);
         if let Ok(balancer) = find(cloud, project, balancer) {
             let places = places.into_iter().map(|place| (until, place));
             balancer.reserved.extend(places);
@@ -295,7 +295,7 @@ fn balancer_of(owner: &Project, kind: Kind<'_>, id: &str) -> Option<String> {
     Some(balancer.clone())
 }
 
-fn find<'a>(cloud: &'a mut Cloud, project: &str, uuid: &str) -> Result<&'a mut Balancer, Refusal> {
+fn find<'a>(cloud: &'a mut Cloud, project: &str, uuid: &str) -> OrRefusal<&'a mut Balancer> {
     let owner = cloud.projects.get_mut(project);
     let balancer = owner.and_then(|owner| owner.balancers.get_mut(uuid));
     balancer.ok_or_else(|| Refusal::no_such("load_balancer", uuid))
@@ -311,7 +311,7 @@ fn exists(place: &Place) -> Refusal {
 }
 
 /// The addresses that are asked for: none means a public one of each version.
-fn vips(cloud: &Cloud, project: &str, fields: &Fields, pace: Pace) -> Result<Vec<Wanted>, Refusal> {
+fn vips(cloud: &Cloud, project: &str, fields: &Fields, pace: Pace) -> OrRefusal<Vec<Wanted>> {
     let list = fields.list("vip_addresses")?;
     let Some(list) = list.filter(|list| !list.is_empty()) else {
         return Ok(vec![Wanted::public()]);
@@ -344,7 +344,7 @@ fn own_subnet<'a>(
     cloud: &'a Cloud,
     project: &str,
     uuid: &str,
-) -> Result<&'a super::model::Subnet, Refusal> {
+) -> OrRefusal<&'a super::model::Subnet> {
     let owner = cloud.projects.get(project);
     let subnet = owner.and_then(|owner| owner.subnets.get(uuid));
     subnet.ok_or_else(|| {

@@ -9,64 +9,41 @@ use serde::Deserialize;
 
 use crate::model::{Address, Collection, Project, version_of};
 
-/// What the API calls a load balancer's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BalancerStatus {
-    /// Being made, or a change is being applied.
-    Changing,
-    /// Everything is in order.
-    Running,
-    /// Some members are down.
-    Degraded,
-    /// An operation failed, or all members of a pool are down.
-    Error,
-    /// It does not run.
-    Stopped,
-    /// Nobody knows.
-    Unknown,
-}
-
-impl BalancerStatus {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Changing => "changing",
-            Self::Running => "running",
-            Self::Degraded => "degraded",
-            Self::Error => "error",
-            Self::Stopped => "stopped",
-            Self::Unknown => "unknown",
-        }
+bowline_simulator::words! {
+    /// What the API calls a load balancer's status.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum BalancerStatus {
+        /// Being made, or a change is being applied.
+        Changing = "changing",
+        /// Everything is in order.
+        Running = "running",
+        /// Some members are down.
+        Degraded = "degraded",
+        /// An operation failed, or all members of a pool are down.
+        Error = "error",
+        /// It does not run.
+        Stopped = "stopped",
+        /// Nobody knows.
+        Unknown = "unknown",
     }
 }
 
-/// What a health monitor finds out about a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Health {
-    /// It answers.
-    Up,
-    /// It does not.
-    Down,
-    /// It is still being found out.
-    Changing,
-    /// Nobody knows.
-    Unknown,
-    /// Nobody looks.
-    NoMonitor,
-}
-
-impl Health {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Changing => "changing",
-            Self::Unknown => "unknown",
-            Self::NoMonitor => "no_monitor",
-        }
+bowline_simulator::words! {
+    /// What a health monitor finds out about a member.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Health {
+        /// It answers.
+        Up = "up",
+        /// It does not.
+        Down = "down",
+        /// It is still being found out.
+        Changing = "changing",
+        /// Nobody knows.
+        Unknown = "unknown",
+        /// Nobody looks.
+        NoMonitor = "no_monitor",
     }
 }
 
@@ -212,7 +189,7 @@ pub(crate) fn watched_from(project: &Project, pool: &str) -> Option<Timestamp> {
     Some(monitor.knows_from)
 }
 
-/// What the scene says about a member: about itself, or about its address.
+/// What the fixture says about a member: about itself, or about its address.
 pub(crate) fn script_for(project: &Project, member: &Member) -> Option<Health> {
     let scripts = &project.health;
     if scripts.is_empty() {

@@ -5,7 +5,7 @@ use super::{Pace, choice, exists, pools, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 use crate::shelf::{Kept, Thing, keep, owner};
 
 const TYPES: [&str; 6] = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
@@ -30,7 +30,7 @@ impl Thing for Monitor {
         "tags",
     ];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         let mut changed = self.clone();
         changed.assign(attribute, fields)?;
         let version = |monitor: &Self| monitor.http.as_ref().map(|http| http.version.clone());
@@ -42,12 +42,7 @@ impl Thing for Monitor {
         Ok(())
     }
 
-    fn change(
-        cloud: &mut Cloud,
-        project: &str,
-        id: &str,
-        fields: &Fields,
-    ) -> Result<bool, Refusal> {
+    fn change(cloud: &mut Cloud, project: &str, id: &str, fields: &Fields) -> OrRefusal<bool> {
         let lenient = cloud.quirks.http_options_ignored;
         let monitor = Self::find(owner(cloud, project)?, id)?;
         match fields.only(Self::CHANGEABLE)? {
@@ -61,7 +56,7 @@ impl Thing for Monitor {
 
 impl Monitor {
     /// Gives one attribute a value that need not fit the others.
-    pub(super) fn assign(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    pub(super) fn assign(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         let number = |range, default| Ok(fields.number(attribute, range)?.unwrap_or(default));
         match attribute {
             "delay_s" => self.delay_s = number(SECONDS, 2)?,
@@ -80,7 +75,7 @@ impl Monitor {
     }
 
     /// Takes over what is said about HTTP. An empty object or null says nothing.
-    fn merge(&mut self, fields: &Fields) -> Result<(), Refusal> {
+    fn merge(&mut self, fields: &Fields) -> OrRefusal {
         let Some(value) = fields.value("http") else {
             return Ok(());
         };
@@ -106,7 +101,7 @@ impl Monitor {
     }
 
     /// What must fit together.
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> OrRefusal {
         if self.timeout_s > self.delay_s {
             let message = "The timeout_s must not be greater than delay_s.";
             return Err(Refusal::field("timeout_s", message));
@@ -125,7 +120,7 @@ impl Monitor {
 }
 
 /// Single codes, or one range.
-fn expected_codes(fields: &Fields) -> Result<Vec<String>, Refusal> {
+fn expected_codes(fields: &Fields) -> OrRefusal<Vec<String>> {
     let codes = fields.texts("expected_codes")?.unwrap_or_default();
     let code = |text: &str| text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     let range = |text: &str| {
@@ -144,7 +139,7 @@ fn expected_codes(fields: &Fields) -> Result<Vec<String>, Refusal> {
     Err(Refusal::field("expected_codes", message))
 }
 
-fn url_path(fields: &Fields) -> Result<String, Refusal> {
+fn url_path(fields: &Fields) -> OrRefusal<String> {
     let path = fields.required("url_path")?;
     if path.starts_with('/') {
         return Ok(path.to_owned());
@@ -159,7 +154,7 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
         pace: Pace,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let now = self.now();
         let (pool, balancer) = pools::named(cloud, project, fields)?;
         let mut monitor = Monitor {
@@ -174,7 +169,7 @@ impl Cloudscale {
             kind: String::new(),
             http: None,
             tags: fields.tags()?,
-            knows_from: pace.end(now, cloud.timings.balancers.check),
+            knows_from: pace.end(now, cloud.timings.load_balancers.check),
         };
         for attribute in [
             "type",
@@ -205,7 +200,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let monitor = Monitor::take(cloud, project, uuid)?;
         let place = Place::Monitor { pool: monitor.pool };
         self.vacate(cloud, project, &monitor.balancer, [place], pace);

@@ -5,7 +5,7 @@ use super::{Pace, choice, find, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::{Cloud, Collection};
-use crate::refusal::Refusal;
+use crate::refusal::{OrRefusal, Refusal};
 use crate::shelf::{Kept, Thing, keep, owner};
 
 const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
@@ -14,7 +14,7 @@ const PROTOCOLS: [&str; 4] = ["tcp", "proxy", "proxyv2", "udp"];
 impl Thing for Pool {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+    fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
         match attribute {
             "name" => self.name = fields.name()?,
             "tags" => self.tags = fields.tags()?,
@@ -33,7 +33,7 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
         pace: Pace,
-    ) -> Result<String, Refusal> {
+    ) -> OrRefusal<String> {
         let balancer = fields.required("load_balancer")?;
         let pool = Pool {
             uuid: self.uuid(cloud, fields, pace)?,
@@ -56,7 +56,7 @@ impl Cloudscale {
         project: &str,
         uuid: &str,
         pace: Pace,
-    ) -> Result<(), Refusal> {
+    ) -> OrRefusal {
         let survive = cloud.quirks.listeners_survive;
         let pool = Pool::take(cloud, project, uuid)?;
         let owner = owner(cloud, project)?;
@@ -82,11 +82,7 @@ impl Cloudscale {
 }
 
 /// The pool that a request names, and its load balancer.
-pub(super) fn named(
-    cloud: &Cloud,
-    project: &str,
-    fields: &Fields,
-) -> Result<(String, String), Refusal> {
+pub(super) fn named(cloud: &Cloud, project: &str, fields: &Fields) -> OrRefusal<(String, String)> {
     let uuid = fields.required("pool")?;
     let owner = cloud.projects.get(project);
     let pool = owner.and_then(|owner| owner.pools.get(uuid));

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::model::BalancerStatus;
-use crate::scene::default_project;
+use crate::fixture::default_project;
 
 /// A load balancer with everything that belongs to it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BalancerSpec {
     pub name: String,
@@ -47,7 +47,7 @@ pub struct VipSpec {
 }
 
 /// A pool with everything that belongs to it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSpec {
     pub name: String,
@@ -65,12 +65,10 @@ pub struct PoolSpec {
     pub members: Vec<MemberSpec>,
     #[serde(default, skip_serializing)]
     pub listeners: Vec<ListenerSpec>,
-    /// Its health monitor.
     #[serde(skip_serializing)]
     pub monitor: Option<MonitorSpec>,
 }
 
-/// A member of a pool.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberSpec {
@@ -91,7 +89,7 @@ pub struct MemberSpec {
 }
 
 /// A listener of a pool, or of a load balancer without a pool.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerSpec {
     /// Its name; protocol and port if left out.
@@ -115,8 +113,16 @@ pub struct ListenerSpec {
     pub tags: BTreeMap<String, String>,
 }
 
+bowline_simulator::setters! {
+    /// A listener of that protocol and port, open to everybody.
+    ListenerSpec::on(protocol: &str, port: u16) |spec| {
+        protocol.clone_into(&mut spec.protocol);
+        spec.protocol_port = port;
+    };
+}
+
 /// A health monitor of a pool.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorSpec {
     /// Its uuid; one is drawn if left out.
@@ -136,6 +142,11 @@ pub struct MonitorSpec {
     pub http: Option<HttpSpec>,
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+}
+
+bowline_simulator::setters! {
+    /// A monitor of that type with the API's defaults.
+    MonitorSpec::of(kind: &str) |spec| kind.clone_into(&mut spec.kind);
 }
 
 /// What a monitor asks for by HTTP; the API's defaults for what is left out.
@@ -169,119 +180,39 @@ fn default_protocol() -> String {
     "tcp".to_owned()
 }
 
-impl BalancerSpec {
+bowline_simulator::setters! {
     /// A load balancer of that name with public addresses and without pools.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            uuid: None,
-            project: default_project(),
-            zone: None,
-            flavor: default_flavor(),
-            vip_addresses: Vec::new(),
-            tags: BTreeMap::new(),
-            status: None,
-            pools: Vec::new(),
-            listeners: Vec::new(),
-        }
-    }
-
-    #[must_use]
-    pub fn uuid(mut self, uuid: &str) -> Self {
-        self.uuid = Some(uuid.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn project(mut self, project: &str) -> Self {
-        project.clone_into(&mut self.project);
-        self
-    }
-
-    #[must_use]
-    pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
-        self
-    }
-
-    /// With a further tag.
-    #[must_use]
-    pub fn tag(mut self, key: &str, value: &str) -> Self {
-        self.tags.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
+    BalancerSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.project = default_project();
+        spec.flavor = default_flavor();
+    };
+    uuid(uuid: &str) |spec| spec.uuid = Some(uuid.to_owned());
+    project(project: &str) |spec| project.clone_into(&mut spec.project);
+    zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
+    tag(key: &str, value: &str) |spec| spec.tags.insert(key.to_owned(), value.to_owned());
     /// With a further address; without a subnet it is a public one.
-    #[must_use]
-    pub fn vip(mut self, subnet: Option<&str>, address: Option<IpAddr>) -> Self {
+    vip(subnet: Option<&str>, address: Option<IpAddr>) |spec| {
         let subnet = subnet.map(str::to_owned);
-        self.vip_addresses.push(VipSpec { subnet, address });
-        self
-    }
-
-    /// With a further pool.
-    #[must_use]
-    pub fn pool(mut self, pool: PoolSpec) -> Self {
-        self.pools.push(pool);
-        self
-    }
-
-    /// With a further listener without a pool.
-    #[must_use]
-    pub fn listener(mut self, listener: ListenerSpec) -> Self {
-        self.listeners.push(listener);
-        self
-    }
-
+        spec.vip_addresses.push(VipSpec { subnet, address });
+    };
+    pool(pool: PoolSpec) |spec| spec.pools.push(pool);
+    listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
     /// Shown with that status, whatever its state.
-    #[must_use]
-    pub fn status(mut self, status: BalancerStatus) -> Self {
-        self.status = Some(status);
-        self
-    }
+    status(status: BalancerStatus) |spec| spec.status = Some(status);
 }
 
-impl PoolSpec {
+bowline_simulator::setters! {
     /// A pool of that name, round robin over TCP.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            uuid: None,
-            algorithm: default_algorithm(),
-            protocol: default_protocol(),
-            tags: BTreeMap::new(),
-            members: Vec::new(),
-            listeners: Vec::new(),
-            monitor: None,
-        }
-    }
-
-    #[must_use]
-    pub fn protocol(mut self, protocol: &str) -> Self {
-        protocol.clone_into(&mut self.protocol);
-        self
-    }
-
-    /// With a further member.
-    #[must_use]
-    pub fn member(mut self, member: MemberSpec) -> Self {
-        self.members.push(member);
-        self
-    }
-
-    /// With a further listener.
-    #[must_use]
-    pub fn listener(mut self, listener: ListenerSpec) -> Self {
-        self.listeners.push(listener);
-        self
-    }
-
-    /// With a health monitor.
-    #[must_use]
-    pub fn monitor(mut self, monitor: MonitorSpec) -> Self {
-        self.monitor = Some(monitor);
-        self
-    }
+    PoolSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.algorithm = default_algorithm();
+        spec.protocol = default_protocol();
+    };
+    protocol(protocol: &str) |spec| protocol.clone_into(&mut spec.protocol);
+    member(member: MemberSpec) |spec| spec.members.push(member);
+    listener(listener: ListenerSpec) |spec| spec.listeners.push(listener);
+    monitor(monitor: MonitorSpec) |spec| spec.monitor = Some(monitor);
 }
 
 impl MemberSpec {
@@ -295,39 +226,6 @@ impl MemberSpec {
             protocol_port: port,
             monitor_port: Some(port),
             enabled: None,
-            tags: BTreeMap::new(),
-        }
-    }
-}
-
-impl ListenerSpec {
-    /// A listener of that protocol and port, open to everybody.
-    pub fn on(protocol: &str, port: u16) -> Self {
-        Self {
-            name: None,
-            uuid: None,
-            protocol: protocol.to_owned(),
-            protocol_port: port,
-            allowed_cidrs: Vec::new(),
-            timeout_client_data_ms: None,
-            timeout_member_connect_ms: None,
-            timeout_member_data_ms: None,
-            tags: BTreeMap::new(),
-        }
-    }
-}
-
-impl MonitorSpec {
-    /// A monitor of that type with the API's defaults.
-    pub fn of(kind: &str) -> Self {
-        Self {
-            uuid: None,
-            kind: kind.to_owned(),
-            delay_s: None,
-            timeout_s: None,
-            up_threshold: None,
-            down_threshold: None,
-            http: None,
             tags: BTreeMap::new(),
         }
     }

@@ -47,7 +47,7 @@ impl Cloudscale {
         let (kind, rest) = crate::kinds::kind_of(&segments)?;
         let cloud = self.lock();
         let owner = cloud.projects.get(&token.project)?;
-        let takes = cloud.timings.balancers.call;
+        let takes = cloud.timings.load_balancers.call;
         let balancer = match (kind, rest) {
             (Kind::Balancers, []) => return Some(Turn { queue: None, takes }),
             (Kind::Balancers, [uuid]) => Some((*uuid).to_owned()),

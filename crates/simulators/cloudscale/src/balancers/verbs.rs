@@ -2,15 +2,14 @@
 
 use std::net::IpAddr;
 
-use bowline_simulator::handle::read_body;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use bowline_simulator::handle::{added, done};
+use bowline_simulator::timings::Timed;
+use serde_json::{Map, Value};
 
 use super::model::{BalancerStatus, Health};
 use super::spec::{BalancerSpec, ListenerSpec, MemberSpec, PoolSpec};
 use crate::Cloudscale;
-use crate::config::Quirks;
-use crate::scene::BalancerTimingsSpec;
+use crate::config::{BalancerTimingsSpec, Quirks};
 
 /// What can be asked, besides the words for machines.
 pub(crate) const VERBS: &str = "add-load-balancer, add-pool, add-member, add-listener, edit, \
@@ -23,101 +22,41 @@ impl Cloudscale {
         verb: &str,
         body: &Value,
     ) -> Option<Result<Value, String>> {
-        let added = match verb {
-            "add-load-balancer" => {
-                read_body(body).map(|spec: BalancerSpec| self.add_balancer(&spec))
-            }
-            "add-pool" => read_body(body).map(|to: Add<PoolSpec>| self.add_pool(&to.to, &to.add)),
-            "add-member" => {
-                read_body(body).map(|to: Add<MemberSpec>| self.add_member(&to.to, &to.add))
-            }
-            "add-listener" => {
-                read_body(body).map(|to: Add<ListenerSpec>| self.add_listener(&to.to, &to.add))
-            }
-            _ => return self.adjust(verb, body).map(|done| done.map(|()| json!({}))),
-        };
-        let added = added.and_then(|added| added.map_err(|error| error.to_string()));
-        Some(added.map(|uuid| json!({ "added": uuid })))
-    }
-
-    fn adjust(&self, verb: &str, body: &Value) -> Option<Result<(), String>> {
-        let done = match verb {
-            "edit" => read_body(body).map(|edit: Edit| self.edit(&edit.id, &edit.attributes)),
-            "remove" => read_body(body).map(|which: Which| self.remove(&which.id)),
-            "freeze" => read_body(body).map(|which: Which| self.freeze_balancer(&which.id)),
-            "thaw" => read_body(body).map(|which: Which| self.thaw_balancer(&which.id)),
-            "status" => {
-                read_body(body).map(|to: Status| self.set_balancer_status(&to.id, to.status))
-            }
-            "assign" => read_body(body).map(|assign: Assign| {
-                self.assign_floating_ip(assign.address, assign.to.as_deref())
+        Some(match verb {
+            "add-load-balancer" => added(body, |spec: BalancerSpec| self.add_balancer(&spec)),
+            "add-pool" => added(body, |to: AddPool| self.add_pool(&to.to, &to.add)),
+            "add-member" => added(body, |to: AddMember| self.add_member(&to.to, &to.add)),
+            "add-listener" => added(body, |to: AddListener| self.add_listener(&to.to, &to.add)),
+            "edit" => done(body, |to: Edit| self.edit(&to.id, &to.attributes)),
+            "remove" => done(body, |to: Which| self.remove(&to.id)),
+            "freeze" => done(body, |to: Which| self.freeze_balancer(&to.id)),
+            "thaw" => done(body, |to: Which| self.thaw_balancer(&to.id)),
+            "status" => done(body, |to: Status| {
+                self.set_balancer_status(&to.id, to.status)
             }),
-            "fail" => read_body(body).map(|fail: Fail| {
-                self.fail_next_changes(fail.times);
-                Ok(())
+            "assign" => done(body, |to: Assign| {
+                self.assign_floating_ip(to.address, to.to.as_deref())
             }),
-            "health" => read_body(body).map(|to: Finding| {
-                self.set_health(&to.member, to.health);
-                Ok(())
-            }),
-            "quirks" => read_body(body).map(|quirks: Quirks| {
-                self.set_quirks(quirks);
-                Ok(())
-            }),
-            "timings" => read_body(body).map(|timings: BalancerTimingsSpec| {
-                let now = self.lock().timings.balancers;
-                self.set_balancer_timings(timings.over(now));
-                Ok(())
+            "fail" => done(body, |to: Fail| self.fail_next_changes(to.times)),
+            "health" => done(body, |to: Finding| self.set_health(&to.member, to.health)),
+            "quirks" => done(body, |to: Quirks| self.set_quirks(to)),
+            "timings" => done(body, |to: BalancerTimingsSpec| {
+                let now = self.lock().timings.load_balancers;
+                self.set_balancer_timings(now.or_as(&to));
             }),
             _ => return None,
-        };
-        Some(done.and_then(|done| done.map_err(|error| error.to_string())))
+        })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Add<T> {
-    to: String,
-    add: T,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Which {
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Edit {
-    id: String,
-    attributes: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Status {
-    id: String,
-    status: Option<BalancerStatus>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Assign {
-    address: IpAddr,
-    to: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fail {
-    times: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Finding {
-    member: String,
-    health: Option<Health>,
+bowline_simulator::bodies! {
+    AddPool { to: String, add: PoolSpec }
+    AddMember { to: String, add: MemberSpec }
+    AddListener { to: String, add: ListenerSpec }
+    Which { id: String }
+    Edit { id: String, attributes: Map<String, Value> }
+    Status { id: String, status: Option<BalancerStatus> }
+    Assign { address: IpAddr, to: Option<String> }
+    Fail { times: u32 }
+    Finding { member: String, health: Option<Health> }
 }

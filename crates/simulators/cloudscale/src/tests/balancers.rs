@@ -9,8 +9,8 @@ pub(super) const NETWORKS: &str = "networks:\n\
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-impl Scenery {
-    /// A scene with networks, in which writes to load balancers are answered at once.
+impl Harness {
+    /// A fixture with networks, in which writes to load balancers are answered at once.
     pub(super) fn balanced(more: &str) -> Self {
         let calls = "timings: {load_balancers: {call: 0s}}\n";
         Self::with(&format!("{NETWORKS}{calls}{more}"))
@@ -82,13 +82,13 @@ pub(super) const MONITORS: &str = "/v1/load-balancers/health-monitors";
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_has_every_attribute_of_the_real_one() {
-    let scenery = Scenery::balanced("");
+    let sim = Harness::balanced("");
     for none in [
         json!({}),
         json!({"vip_addresses": []}),
         json!({"vip_addresses": null}),
     ] {
-        let made = scenery
+        let made = sim
             .create(
                 "/v1/load-balancers",
                 with(balancer(json!({"tags": {"a": "b"}})), none),
@@ -96,10 +96,7 @@ async fn a_load_balancer_has_every_attribute_of_the_real_one() {
             .await;
         assert_eq!(made["status"], "changing");
         assert_eq!(made["zone"], json!({"slug": "rma1"}));
-        assert_eq!(
-            made["flavor"],
-            json!({"slug": "lb-standard", "name": "LB-Standard"})
-        );
+        shows!(made, {"flavor": {"slug": "lb-standard", "name": "LB-Standard"}});
         assert_eq!(made["tags"], json!({"a": "b"}));
         assert_eq!(made["created_at"].as_str().unwrap().len(), 27);
         let vips = made["vip_addresses"].as_array().unwrap();
@@ -110,72 +107,49 @@ async fn a_load_balancer_has_every_attribute_of_the_real_one() {
             "a public one of each, IPv4 first"
         );
         let subnet = &vips[0]["subnet"];
-        let server = scenery.server("a", json!({})).await;
+        let server = sim.server("a", json!({})).await;
         assert_eq!(
             subnet, &server["interfaces"][0]["addresses"][0]["subnet"],
             "a subnet stub is the same everywhere"
         );
     }
     assert_eq!(
-        scenery.count("/v1/load-balancers").await,
+        sim.count("/v1/load-balancers").await,
         3,
         "names are not unique"
     );
-    assert_eq!(scenery.count("/v1/load-balancers?tag:a=b").await, 3);
-    assert_eq!(scenery.count("/v1/load-balancers?tag:a=c").await, 0);
-    assert_eq!(scenery.count("/v1/load-balancers?name=lb").await, 3);
+    assert_eq!(sim.count("/v1/load-balancers?tag:a=b").await, 3);
+    assert_eq!(sim.count("/v1/load-balancers?tag:a=c").await, 0);
+    assert_eq!(sim.count("/v1/load-balancers?name=lb").await, 3);
     let plain = json!({"name": "x", "flavor": "lb-standard"});
-    let plain = scenery.create("/v1/load-balancers", plain).await;
+    let plain = sim.create("/v1/load-balancers", plain).await;
     assert_eq!(plain["zone"]["slug"], "rma1", "the default zone");
 }
 
 #[tokio::test(start_paused = true)]
 async fn private_addresses_are_taken_and_given_back() {
-    let scenery = Scenery::balanced("");
+    let sim = Harness::balanced("");
     let vips = json!({"vip_addresses": [
         {"subnet": "s1", "address": "10.20.0.200"}, {"subnet": "s2"}]});
-    let made = scenery.balancer(vips).await;
+    let made = sim.balancer(vips).await;
     let shown = made["vip_addresses"].as_array().unwrap();
     assert_eq!(shown[0]["address"], "10.20.0.200");
     assert_eq!(shown[0]["subnet"]["cidr"], "10.20.0.0/24");
     assert_eq!(shown[1]["address"], "10.30.0.11", "chosen");
-    for (vips, fragment) in [
-        (
-            json!([{"subnet": "s1", "address": "10.20.0.200"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "s1", "address": "10.20.0.0"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "s1", "address": "10.30.0.9"}]),
-            "is not a valid IP for the specified subnet",
-        ),
-        (
-            json!([{"subnet": "nonsense"}]),
-            "subnet: Must be a valid UUID.",
-        ),
-        (
-            json!([{"subnet": "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]),
-            "does not exist",
-        ),
-        (
-            json!([{"address": "10.20.0.9"}]),
-            "subnet: This field is required.",
-        ),
-        (
-            json!([{"subnet": "s3"}]),
-            "network: The network is in zone lpg1, not in rma1.",
-        ),
-        (json!("s1"), "vip_addresses: Expected a list"),
-        (json!(["s1"]), "vip_addresses: Expected a dictionary."),
-        (
-            json!([{"subnet": "s2"}, {"subnet": "s1", "address": "10.20.0.0"}]),
-            "is not a valid IP",
-        ),
+    for (vips, fragment) in rows![
+        [{"subnet": "s1", "address": "10.20.0.200"}] =>
+            "is not a valid IP for the specified subnet";
+        [{"subnet": "s1", "address": "10.20.0.0"}] => "is not a valid IP for the specified subnet";
+        [{"subnet": "s1", "address": "10.30.0.9"}] => "is not a valid IP for the specified subnet";
+        [{"subnet": "nonsense"}] => "subnet: Must be a valid UUID.";
+        [{"subnet": "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}] => "does not exist";
+        [{"address": "10.20.0.9"}] => "subnet: This field is required.";
+        [{"subnet": "s3"}] => "network: The network is in zone lpg1, not in rma1.";
+        "s1" => "vip_addresses: Expected a list";
+        ["s1"] => "vip_addresses: Expected a dictionary.";
+        [{"subnet": "s2"}, {"subnet": "s1", "address": "10.20.0.0"}] => "is not a valid IP";
     ] {
-        let reply = scenery
+        let reply = sim
             .post(
                 "/v1/load-balancers",
                 balancer(json!({"vip_addresses": vips})),
@@ -183,18 +157,18 @@ async fn private_addresses_are_taken_and_given_back() {
             .await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_refused(&scenery.delete("/v1/subnets/s1").await, 400, "in use");
+    assert_refused(&sim.delete("/v1/subnets/s1").await, 400, "in use");
     assert_refused(
-        &scenery.delete("/v1/networks/n1").await,
+        &sim.delete("/v1/networks/n1").await,
         400,
         "There are load balancers attached to this network.",
     );
-    assert_eq!(scenery.delete(&path_of(&made)).await.status, 204);
+    assert_eq!(sim.delete(&path_of(&made)).await.status, 204);
     let again = json!({"vip_addresses": [{"subnet": "s1", "address": "10.20.0.200"}]});
-    let again = scenery.balancer(again).await;
-    assert_eq!(scenery.delete(&path_of(&again)).await.status, 204);
+    let again = sim.balancer(again).await;
+    assert_eq!(sim.delete(&path_of(&again)).await.status, 204);
     assert_eq!(
-        scenery.delete("/v1/networks/n1").await.status,
+        sim.delete("/v1/networks/n1").await.status,
         204,
         "right after"
     );
@@ -202,78 +176,52 @@ async fn private_addresses_are_taken_and_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_load_balancer_is_refused_field_by_field() {
-    let scenery = Scenery::balanced("quirks: {most_load_balancers: 1}");
-    for (extra, fragment) in [
-        (json!({"name": null}), "name: This field is required."),
-        (json!({"name": ""}), "name: This field may not be blank."),
-        (json!({"flavor": null}), "flavor: This field is required."),
-        (
-            json!({"flavor": "lb-large"}),
-            "flavor: \"lb-large\" is not a valid choice.",
-        ),
-        (
-            json!({"zone": "zrh1"}),
-            "zone: \"zrh1\" is not a valid choice. Choose one of: rma1, lpg1",
-        ),
-        (
-            json!({"tags": {"a b": ""}}),
-            "tags: \"a b\" is not a valid tag key",
-        ),
+    let sim = Harness::balanced("quirks: {most_load_balancers: 1}");
+    for (extra, fragment) in rows![
+        {"name": null} => "name: This field is required.";
+        {"name": ""} => "name: This field may not be blank.";
+        {"flavor": null} => "flavor: This field is required.";
+        {"flavor": "lb-large"} => "flavor: \"lb-large\" is not a valid choice.";
+        {"zone": "zrh1"} => "zone: \"zrh1\" is not a valid choice. Choose one of: rma1, lpg1";
+        {"tags": {"a b": ""}} => "tags: \"a b\" is not a valid tag key";
     ] {
-        let reply = scenery.post("/v1/load-balancers", balancer(extra)).await;
+        let reply = sim.post("/v1/load-balancers", balancer(extra)).await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_eq!(
-        scenery.count("/v1/load-balancers").await,
-        0,
-        "nothing was made"
-    );
-    let made = scenery.balancer(json!({})).await;
-    let reply = scenery
-        .post("/v1/load-balancers", balancer(json!({})))
-        .await;
+    assert_eq!(sim.count("/v1/load-balancers").await, 0, "nothing was made");
+    let made = sim.balancer(json!({})).await;
+    let reply = sim.post("/v1/load-balancers", balancer(json!({}))).await;
     assert_refused(
         &reply,
         400,
         "detail: The quota of load balancers is exhausted.",
     );
     let path = path_of(&made);
-    for (body, fragment) in [
-        (
-            json!({"flavor": "lb-standard"}),
-            "flavor: This attribute cannot be changed; only name, tags can.",
-        ),
-        (
-            json!({"zone": "lpg1"}),
-            "zone: This attribute cannot be changed",
-        ),
-        (
-            json!({"vip_addresses": []}),
-            "vip_addresses: This attribute cannot be changed",
-        ),
-        (json!({"name": "x", "tags": {}}), "Only one attribute"),
+    for (body, fragment) in rows![
+        {"flavor": "lb-standard"} =>
+            "flavor: This attribute cannot be changed; only name, tags can.";
+        {"zone": "lpg1"} => "zone: This attribute cannot be changed";
+        {"vip_addresses": []} => "vip_addresses: This attribute cannot be changed";
+        {"name": "x", "tags": {}} => "Only one attribute";
     ] {
-        assert_refused(&scenery.patch(&path, body).await, 400, fragment);
+        assert_refused(&sim.patch(&path, body).await, 400, fragment);
     }
     for body in [
         json!({}),
         json!({"name": "renamed"}),
         json!({"tags": {"k": "v"}}),
     ] {
-        assert_eq!(scenery.patch(&path, body).await.status, 204);
+        assert_eq!(sim.patch(&path, body).await.status, 204);
         assert_eq!(
-            scenery.status(&made).await,
+            sim.status(&made).await,
             "running",
             "nothing has to be applied"
         );
     }
-    let shown = scenery.get(&path).await;
+    let shown = sim.get(&path).await;
+    shows!(shown, {"name": "renamed", "tags": {"k": "v"}});
     assert_eq!(
-        (&shown["name"], &shown["tags"]),
-        (&json!("renamed"), &json!({"k": "v"}))
-    );
-    assert_eq!(
-        scenery.cloud.balancers()[0].changes,
+        sim.cloud.balancers()[0].changes,
         2,
         "an empty PATCH changes nothing"
     );
@@ -281,56 +229,47 @@ async fn a_bad_load_balancer_is_refused_field_by_field() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_is_changing_and_takes_no_children() {
-    let scenery = Scenery::balanced("");
-    let made = scenery
-        .create("/v1/load-balancers", balancer(json!({})))
-        .await;
+    let sim = Harness::balanced("");
+    let made = sim.create("/v1/load-balancers", balancer(json!({}))).await;
     let body = json!({"name": "p", "load_balancer": made["uuid"], "algorithm": "round_robin",
         "protocol": "tcp"});
-    let early = scenery.post("/v1/load-balancers/pools", body.clone()).await;
+    let early = sim.post("/v1/load-balancers/pools", body.clone()).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
-    let early = scenery.delete(&path_of(&made)).await;
+    let early = sim.delete(&path_of(&made)).await;
     assert_refused(
         &early,
         400,
         "detail: The load balancer is still being created.",
     );
     tokio::time::sleep(4999 * SECOND / 1000).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(sim.status(&made).await, "changing");
     tokio::time::sleep(SECOND / 1000).await;
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(sim.status(&made).await, "running");
+    assert_eq!(sim.post("/v1/load-balancers/pools", body).await.status, 201);
     assert_eq!(
-        scenery.post("/v1/load-balancers/pools", body).await.status,
-        201
-    );
-    assert_eq!(
-        scenery.delete(&path_of(&made)).await.status,
+        sim.delete(&path_of(&made)).await.status,
         204,
         "although it changes"
     );
-    assert_refused(
-        &scenery.client.get(&path_of(&made)).await,
-        404,
-        "Not found.",
-    );
-    assert_refused(&scenery.delete(&path_of(&made)).await, 404, "Not found.");
+    assert_refused(&sim.client.get(&path_of(&made)).await, 404, "Not found.");
+    assert_refused(&sim.delete(&path_of(&made)).await, 404, "Not found.");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_meanwhile() {
-    let scenery = Scenery::balanced("");
-    let lb = scenery.balancer(json!({})).await;
-    let pool = scenery.pool(&lb).await;
-    assert_eq!(scenery.status(&lb).await, "changing");
-    let made = scenery
+    let sim = Harness::balanced("");
+    let lb = sim.balancer(json!({})).await;
+    let pool = sim.pool(&lb).await;
+    assert_eq!(sim.status(&lb).await, "changing");
+    let made = sim
         .create(&members_of(&pool), member("10.20.0.11", json!({})))
         .await;
-    let heard = scenery.create(LISTENERS, listener(&pool, json!({}))).await;
-    let watched = scenery.create(MONITORS, monitor(&pool, json!({}))).await;
+    let heard = sim.create(LISTENERS, listener(&pool, json!({}))).await;
+    let watched = sim.create(MONITORS, monitor(&pool, json!({}))).await;
     for (thing, change) in [
         (&pool, json!({"name": "x"})),
         (&made, json!({"enabled": false})),
@@ -338,19 +277,19 @@ async fn every_write_to_a_child_makes_the_load_balancer_busy_and_more_are_taken_
         (&watched, json!({"delay_s": 9})),
     ] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(scenery.status(&lb).await, "running");
+        assert_eq!(sim.status(&lb).await, "running");
         for nothing in [json!({}), json!({"http": {}})] {
-            assert_eq!(scenery.patch(&path_of(thing), nothing).await.status, 204);
-            assert_eq!(scenery.status(&lb).await, "running", "nothing changed");
+            assert_eq!(sim.patch(&path_of(thing), nothing).await.status, 204);
+            assert_eq!(sim.status(&lb).await, "running", "nothing changed");
         }
-        assert_eq!(scenery.patch(&path_of(thing), change).await.status, 204);
-        assert_eq!(scenery.status(&lb).await, "changing");
+        assert_eq!(sim.patch(&path_of(thing), change).await.status, 204);
+        assert_eq!(sim.status(&lb).await, "changing");
     }
     for thing in [&made, &watched, &heard, &pool] {
         tokio::time::sleep(SECOND).await;
-        assert_eq!(scenery.status(&lb).await, "running");
-        assert_eq!(scenery.delete(&path_of(thing)).await.status, 204);
-        assert_eq!(scenery.status(&lb).await, "changing");
+        assert_eq!(sim.status(&lb).await, "running");
+        assert_eq!(sim.delete(&path_of(thing)).await.status, 204);
+        assert_eq!(sim.status(&lb).await, "changing");
     }
-    assert_eq!(scenery.cloud.balancers()[0].changes, 12);
+    assert_eq!(sim.cloud.balancers()[0].changes, 12);
 }

@@ -29,8 +29,8 @@ fn map(value: Value) -> serde_json::Map<String, Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let sim = Harness::balanced("");
+    let cloud = &sim.cloud;
     assert_eq!(cloud.add_balancer(&whole()).unwrap(), "b1");
     let shown = cloud.balancers();
     let lb = &shown[0];
@@ -55,16 +55,9 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
         ),
         (2, 1, 2, 3)
     );
+    shows!(sim.get("/v1/load-balancers?tag:k8s-service-uid=1").await, {"/0/uuid": "b1"});
     assert_eq!(
-        scenery
-            .get("/v1/load-balancers?tag:k8s-service-uid=1")
-            .await[0]["uuid"],
-        "b1"
-    );
-    assert_eq!(
-        scenery
-            .status(&scenery.get("/v1/load-balancers/b1").await)
-            .await,
+        sim.status(&sim.get("/v1/load-balancers/b1").await).await,
         "running"
     );
 
@@ -106,8 +99,8 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_not_made_by_hand_either() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let sim = Harness::balanced("");
+    let cloud = &sim.cloud;
     cloud.add_balancer(&whole()).unwrap();
     for (spec, reason) in [
         (whole(), "uuid: \"b1\" exists already."),
@@ -144,38 +137,21 @@ async fn what_cannot_be_is_not_made_by_hand_either() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
+    let sim = Harness::balanced("");
+    let cloud = &sim.cloud;
     cloud.add_balancer(&whole()).unwrap();
     let before = cloud.balancers().remove(0);
     let pool = &before.pools[0];
     let monitor = pool.monitor.as_ref().unwrap();
-    for (id, attributes) in [
-        (
-            "k8s-service-1",
-            json!({"name": "mine", "tags": {}, "flavor": "lb-large", "zone": "lpg1"}),
-        ),
-        (
-            &*pool.uuid,
-            json!({"algorithm": "source_ip", "protocol": "udp", "name": "p"}),
-        ),
-        (
-            &*pool.members[0].uuid,
-            json!({"monitor_port": null, "protocol_port": 9, "enabled": false}),
-        ),
-        (
-            &*pool.members[1].uuid,
-            json!({"address": "10.30.0.9", "subnet": "s2"}),
-        ),
-        (
-            &*pool.listeners[0].uuid,
-            json!({"protocol_port": 81, "pool": null, "timeout_member_data_ms": 7}),
-        ),
-        (&*monitor.uuid, json!({"type": "http", "delay_s": 5})),
-        (
-            &*monitor.uuid,
-            json!({"http": {"version": "1.0", "host": "a.b"}}),
-        ),
+    for (id, attributes) in bowline_simulator::table![
+        "k8s-service-1", json!({"name": "mine", "tags": {}, "flavor": "lb-large", "zone": "lpg1"});
+        &*pool.uuid, json!({"algorithm": "source_ip", "protocol": "udp", "name": "p"});
+        &*pool.members[0].uuid, json!({"monitor_port": null, "protocol_port": 9, "enabled": false});
+        &*pool.members[1].uuid, json!({"address": "10.30.0.9", "subnet": "s2"});
+        &*pool.listeners[0].uuid,
+            json!({"protocol_port": 81, "pool": null, "timeout_member_data_ms": 7});
+        &*monitor.uuid, json!({"type": "http", "delay_s": 5});
+        &*monitor.uuid, json!({"http": {"version": "1.0", "host": "a.b"}});
     ] {
         cloud.edit(id, &map(attributes)).unwrap();
     }
@@ -198,42 +174,27 @@ async fn everything_can_be_changed_by_hand_also_what_the_api_does_not_change() {
     assert_eq!(after.loose_listeners[0].protocol_port, 81);
     let changed = after.pools[0].monitor.as_ref().unwrap();
     assert_eq!(changed.http.as_ref().unwrap().version, "1.0");
-    for (id, attributes, reason) in [
-        (
-            "nobody",
-            json!({}),
-            "cannot edit \"nobody\": there is nothing of that uuid",
-        ),
-        (
-            "b1",
-            json!({"colour": "red"}),
-            "colour: There is no such attribute.",
-        ),
-        (
-            &*pool.uuid,
-            json!({"protocol": "x"}),
-            "protocol: Expect one of",
-        ),
+    for (id, attributes, reason) in bowline_simulator::table![
+        "nobody", json!({}), "cannot edit \"nobody\": there is nothing of that uuid";
+        "b1", json!({"colour": "red"}), "colour: There is no such attribute.";
+        &*pool.uuid, json!({"protocol": "x"}), "protocol: Expect one of";
     ] {
         let message = cloud.edit(id, &map(attributes)).unwrap_err().to_string();
         assert!(message.contains(reason), "{message}");
     }
     let elsewhere = json!({"subnet": {"href": "https://elsewhere/v1/subnets/s1", "uuid": "s1"}});
     cloud.deform(&pool.members[0].uuid, map(elsewhere)).unwrap();
-    let members = scenery
+    let members = sim
         .get(&format!("/v1/load-balancers/pools/{}/members", pool.uuid))
         .await;
-    assert_eq!(
-        members[0]["subnet"]["href"],
-        "https://elsewhere/v1/subnets/s1"
-    );
+    shows!(members, {"/0/subnet/href": "https://elsewhere/v1/subnets/s1"});
     assert!(cloud.deform("nobody", map(json!({}))).is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
-    let scenery = Scenery::balanced("floating_ips: [{address: 203.0.113.77}]");
-    let cloud = &scenery.cloud;
+    let sim = Harness::balanced("floating_ips: [{address: 203.0.113.77}]");
+    let cloud = &sim.cloud;
     cloud.add_balancer(&whole()).unwrap();
     let twin = cloud.add_pool("b1", &PoolSpec::named("tcp/http")).unwrap();
     let stray = MemberSpec::at(address("10.20.0.99"), 1);
@@ -301,17 +262,14 @@ async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
     let pool = json!({"uuid": first.uuid});
     let path = format!("/v1/load-balancers/pools/{}/members", first.uuid);
     let back = member("10.20.0.11", json!({"protocol_port": 31080}));
-    assert_eq!(scenery.post(&path, back).await.status, 201);
+    assert_eq!(sim.post(&path, back).await.status, 201);
     assert_eq!(
-        scenery
-            .post(MONITORS, monitor(&pool, json!({})))
-            .await
-            .status,
+        sim.post(MONITORS, monitor(&pool, json!({}))).await.status,
         201
     );
     cloud.remove("k8s-service-1").unwrap();
     assert_refused(
-        &scenery.client.get("/v1/load-balancers/b1").await,
+        &sim.client.get("/v1/load-balancers/b1").await,
         404,
         "Not found.",
     );
@@ -320,27 +278,24 @@ async fn everything_can_be_added_and_removed_by_hand_and_leaves_no_trace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
-    let scenery = Scenery::balanced("");
-    let cloud = &scenery.cloud;
-    let made = scenery
-        .create("/v1/load-balancers", balancer(json!({})))
-        .await;
+    let sim = Harness::balanced("");
+    let cloud = &sim.cloud;
+    let made = sim.create("/v1/load-balancers", balancer(json!({}))).await;
     cloud.freeze_balancer("lb").unwrap();
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(sim.status(&made).await, "changing");
     assert_refused(
-        &scenery.delete(&path_of(&made)).await,
+        &sim.delete(&path_of(&made)).await,
         400,
         "still being created",
     );
     cloud.thaw_balancer("lb").unwrap();
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(sim.status(&made).await, "running");
     cloud.freeze_balancer("lb").unwrap();
-    let pool = scenery.pool(&made).await;
+    let pool = sim.pool(&made).await;
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "changing");
-    scenery
-        .create(&members_of(&pool), member("10.20.0.11", json!({})))
+    assert_eq!(sim.status(&made).await, "changing");
+    sim.create(&members_of(&pool), member("10.20.0.11", json!({})))
         .await;
     cloud.thaw_balancer("lb").unwrap();
     for status in [
@@ -348,23 +303,23 @@ async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
     ] {
         let meant: BalancerStatus = serde_json::from_value(status.into()).unwrap();
         cloud.set_balancer_status("lb", Some(meant)).unwrap();
-        assert_eq!(scenery.status(&made).await, status);
+        assert_eq!(sim.status(&made).await, status);
     }
     cloud
         .set_balancer_status("lb", Some(BalancerStatus::Stopped))
         .unwrap();
     cloud.set_balancer_status("lb", None).unwrap();
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(sim.status(&made).await, "running");
     let never = BalancerTimings {
         create: Duration::MAX,
         ..BalancerTimings::INSTANT
     };
     cloud.set_balancer_timings(never);
-    let other = scenery
+    let other = sim
         .create("/v1/load-balancers", balancer(json!({"name": "never"})))
         .await;
     tokio::time::sleep(1_000_000 * SECOND).await;
-    assert_eq!(scenery.status(&other).await, "changing");
+    assert_eq!(sim.status(&other).await, "changing");
     assert!(cloud.freeze_balancer("nobody").is_err());
     let pool = pool["uuid"].as_str().unwrap();
     assert!(
@@ -378,19 +333,17 @@ async fn a_load_balancer_can_be_frozen_and_thawed_and_shown_in_any_status() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_can_fail_and_the_next_one_heals() {
-    let scenery = Scenery::balanced("");
-    scenery.cloud.fail_next_changes(2);
-    let made = scenery
-        .create("/v1/load-balancers", balancer(json!({})))
-        .await;
+    let sim = Harness::balanced("");
+    sim.cloud.fail_next_changes(2);
+    let made = sim.create("/v1/load-balancers", balancer(json!({}))).await;
     assert_eq!(made["status"], "changing");
     tokio::time::sleep(5 * SECOND).await;
-    assert_eq!(scenery.status(&made).await, "error");
-    scenery.pool(&made).await;
-    assert_eq!(scenery.status(&made).await, "changing");
+    assert_eq!(sim.status(&made).await, "error");
+    sim.pool(&made).await;
+    assert_eq!(sim.status(&made).await, "changing");
     tokio::time::sleep(SECOND).await;
-    assert_eq!(scenery.status(&made).await, "error");
-    scenery.pool(&made).await;
+    assert_eq!(sim.status(&made).await, "error");
+    sim.pool(&made).await;
     tokio::time::sleep(SECOND).await;
-    assert_eq!(scenery.status(&made).await, "running");
+    assert_eq!(sim.status(&made).await, "running");
 }

@@ -8,9 +8,9 @@ use crate::{Cloudscale, Fixture, Status};
 
 #[tokio::test]
 async fn the_documented_fixture_is_what_it_says() {
-    let scene: Fixture = parse("docs", documented("")).unwrap();
+    let fixture: Fixture = parse("docs", documented("")).unwrap();
     let world = World::simulated(1);
-    let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
+    let cloud = Cloudscale::from_fixture(&world, fixture).unwrap();
     let servers = cloud.servers();
     assert_eq!(servers.len(), 2 + 20);
     assert_eq!(servers[0].name, "worker-a");
@@ -29,40 +29,22 @@ async fn the_documented_fixture_is_what_it_says() {
 #[test]
 fn an_empty_fixture_is_an_empty_cloud() {
     for text in ["", "\n", "# nothing\n"] {
-        let scene: Fixture = parse("empty", text).unwrap();
-        assert!(scene.machines.is_empty());
+        let fixture: Fixture = parse("empty", text).unwrap();
+        assert!(fixture.machines.is_empty());
     }
 }
 
 #[test]
 fn a_mistake_is_named_with_its_place_and_what_is_allowed() {
-    for (text, fragments) in [
-        (
-            "machnies: []",
-            vec!["line 1", "column 1", "machnies", "machines", "networks"],
-        ),
-        (
-            "machines:\n  - name: a\n    flavour: b\n",
-            vec!["line 3", "column 5", "flavour", "flavor"],
-        ),
-        (
-            "timings:\n  create: soon\n",
-            vec!["line 2", "soon", "length of time"],
-        ),
-        (
-            "timings:\n  create: 1s..2s\n",
-            vec!["line 2", "not a range"],
-        ),
-        ("tokens:\n  - project: x\n", vec!["value"]),
-        (
-            "networks:\n  - name: n\n    subnets: [{cidr: nonsense}]\n",
-            vec!["line 3"],
-        ),
-        ("machines: 7", vec!["line 1"]),
-        (
-            "faults:\n  - action: reset\n    tmies: 1\n",
-            vec!["line 3", "tmies", "times"],
-        ),
+    for (text, fragments) in bowline_simulator::table![
+        "machnies: []", vec!["line 1", "column 1", "machnies", "machines", "networks"];
+        "machines:\n  - name: a\n    flavour: b\n", vec!["line 3", "column 5", "flavour", "flavor"];
+        "timings:\n  create: soon\n", vec!["line 2", "soon", "length of time"];
+        "timings:\n  create: 1s..2s\n", vec!["line 2", "not a range"];
+        "tokens:\n  - project: x\n", vec!["value"];
+        "networks:\n  - name: n\n    subnets: [{cidr: nonsense}]\n", vec!["line 3"];
+        "machines: 7", vec!["line 1"];
+        "faults:\n  - action: reset\n    tmies: 1\n", vec!["line 3", "tmies", "times"];
     ] {
         let message = parse::<Fixture>("cloud.yaml", text)
             .unwrap_err()

@@ -4,11 +4,11 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_handle_adds_stops_renames_moves_and_destroys() {
-    let scenery = Scenery::new();
-    let cloud = &scenery.cloud;
+    let sim = Harness::new();
+    let cloud = &sim.cloud;
     let uuid = cloud.add_server(&MachineSpec::named("a")).unwrap();
     let id = format!("cloudscale://{uuid}");
-    let machines = &scenery.world.machines;
+    let machines = &sim.world.machines;
     assert_eq!(machines.power(&id), Some(Power::Running), "there at once");
     cloud.stop(&uuid).unwrap();
     assert_eq!(
@@ -26,10 +26,7 @@ async fn the_handle_adds_stops_renames_moves_and_destroys() {
         .into_iter()
         .collect();
     cloud.deform(&uuid, broken).unwrap();
-    assert_eq!(
-        scenery.get("/v1/servers").await[0]["interfaces"],
-        "nonsense"
-    );
+    shows!(sim.get("/v1/servers").await, {"/0/interfaces": "nonsense"});
     cloud.destroy(&uuid).unwrap();
     assert_eq!((machines.power(&id), cloud.servers().len()), (None, 0));
     assert_eq!(
@@ -47,8 +44,8 @@ async fn the_handle_adds_stops_renames_moves_and_destroys() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_works_over_http() {
-    let scenery = Scenery::new();
-    let added = scenery
+    let sim = Harness::new();
+    let added = sim
         .post(
             "/_sim/add",
             json!({"name": "w", "count": 3, "zone": "lpg1"}),
@@ -61,10 +58,10 @@ async fn the_control_handle_works_over_http() {
         ("migrate", json!({"machine": "x", "zone": "rma1"})),
         ("destroy", json!({"machine": "w-3"})),
     ] {
-        let reply = scenery.post(&format!("/_sim/{verb}"), body).await;
+        let reply = sim.post(&format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    let state = scenery.get("/_sim/state").await;
+    let state = sim.get("/_sim/state").await;
     let servers = state["projects"]["default"]["servers"]
         .as_array()
         .unwrap()
@@ -86,69 +83,43 @@ async fn the_control_handle_works_over_http() {
             (json!("x"), json!("running"), json!("rma1"))
         ]
     );
-    for (verb, body, fragment) in [
-        (
-            "explode",
-            json!({}),
-            "allowed are add, stop, start, destroy, rename, migrate",
-        ),
-        (
-            "add",
-            json!({"nmae": "x"}),
-            "unknown field `nmae`, expected one of `name`",
-        ),
-        ("add", json!({}), "missing field `name`"),
-        (
-            "stop",
-            json!({"machine": "x", "hard": true}),
-            "unknown field `hard`, expected `machine`",
-        ),
-        (
-            "stop",
-            json!({"machine": "nobody"}),
-            "there is none of that uuid",
-        ),
-        (
-            "migrate",
-            json!({"machine": "x", "zone": "zrh1"}),
-            "Choose one of: rma1, lpg1",
-        ),
+    for (verb, body, fragment) in rows![
+        "explode": {} => "allowed are add, stop, start, destroy, rename, migrate";
+        "add": {"nmae": "x"} => "unknown field `nmae`, expected one of `name`";
+        "add": {} => "missing field `name`";
+        "stop": {"machine": "x", "hard": true} => "unknown field `hard`, expected `machine`";
+        "stop": {"machine": "nobody"} => "there is none of that uuid";
+        "migrate": {"machine": "x", "zone": "zrh1"} => "Choose one of: rma1, lpg1";
     ] {
-        let reply = scenery.post(&format!("/_sim/{verb}"), body).await;
+        let reply = sim.post(&format!("/_sim/{verb}"), body).await;
         assert_refused(&reply, 400, fragment);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_sets_the_scene_anew() {
-    let scenery = Scenery::with(
+    let sim = Harness::with(
         "machines: [{name: a, uuid: u1}]\nfaults: [{name: slow, action: delay, delay: 1s, path: /v1/images}]",
     );
-    scenery.cloud.destroy("u1").unwrap();
-    scenery
-        .cloud
+    sim.cloud.destroy("u1").unwrap();
+    sim.cloud
         .add_server(&MachineSpec::named("b").uuid("u2"))
         .unwrap();
-    scenery.world.faults.clear();
-    assert_eq!(scenery.post("/_sim/reset", Value::Null).await.status, 200);
-    let names: Vec<_> = scenery
-        .cloud
-        .servers()
-        .into_iter()
-        .map(|s| s.name)
-        .collect();
+    sim.world.faults.clear();
+    assert_eq!(sim.post("/_sim/reset", Value::Null).await.status, 200);
+    let names: Vec<_> = sim.cloud.servers().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["a"]);
-    assert_eq!(scenery.world.machines.power("cloudscale://u2"), None);
+    assert_eq!(sim.world.machines.power("cloudscale://u2"), None);
     assert_eq!(
-        scenery.world.machines.power("cloudscale://u1"),
+        sim.world.machines.power("cloudscale://u1"),
         Some(Power::Running)
     );
-    assert_eq!(scenery.world.faults.rules()[0].0.name, "slow");
+    assert_eq!(sim.world.faults.rules()[0].0.name, "slow");
 }
 
 #[tokio::test(start_paused = true)]
 async fn fifty_load_balancers_with_two_hundred_members_each_are_listed() {
-    let scenery = Scenery::balanced("");
+    let sim = Harness::balanced("");
     let address = |last: u8| std::net::IpAddr::from([10, 20, 0, last]);
     for number in 0..50_u16 {
         let members = (1..=200).map(|last| MemberSpec::at(address(last), 30_000 + number));
@@ -157,22 +128,22 @@ async fn fifty_load_balancers_with_two_hundred_members_each_are_listed() {
             ..PoolSpec::named("p").monitor(MonitorSpec::of("tcp"))
         };
         let spec = BalancerSpec::named(&format!("lb-{number}")).pool(pool);
-        scenery.cloud.add_balancer(&spec).unwrap();
+        sim.cloud.add_balancer(&spec).unwrap();
     }
-    scenery.cloud.set_health("10.20.0.7", Some(Health::Down));
-    let list = scenery.get("/v1/load-balancers").await;
+    sim.cloud.set_health("10.20.0.7", Some(Health::Down));
+    let list = sim.get("/v1/load-balancers").await;
     let list = list.as_array().unwrap();
     assert_eq!(list.len(), 50);
     assert!(list.iter().all(|lb| lb["status"] == "degraded"));
-    let pools = scenery.get("/v1/load-balancers/pools").await;
+    let pools = sim.get("/v1/load-balancers/pools").await;
     let members = format!("{}/members", path_of(&pools[49]));
-    assert_eq!(scenery.count(&members).await, 200);
+    assert_eq!(sim.count(&members).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_thousand_servers_are_added_and_listed_quickly() {
-    let scenery = Scenery::with("machines: [{name: node, count: 2000}]");
-    let list = scenery.get("/v1/servers").await;
+    let sim = Harness::with("machines: [{name: node, count: 2000}]");
+    let list = sim.get("/v1/servers").await;
     let list = list.as_array().unwrap();
     assert_eq!(list.len(), 2000);
     let addresses: std::collections::BTreeSet<_> = list

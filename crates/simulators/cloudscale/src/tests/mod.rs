@@ -22,6 +22,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Client, Place, Reply};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,22 +30,22 @@ use super::*;
 const AUTHORITY: &str = "cloudscale.sim:80";
 
 /// A cloud on a pipe, and a caller with the default token.
-struct Scenery {
+struct Harness {
     world: World,
     cloud: Arc<Cloudscale>,
     client: Client,
     _server: Server,
 }
 
-impl Scenery {
+impl Harness {
     fn new() -> Self {
         Self::with("")
     }
 
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = parse("test", fixture).unwrap();
-        let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = parse("test", fixture).unwrap();
+        let cloud = Cloudscale::from_fixture(&world, fixture).unwrap();
         let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
         let client = Client::new(Place::Pipe(world.clone(), AUTHORITY), Some(DEFAULT_TOKEN));
         Self {

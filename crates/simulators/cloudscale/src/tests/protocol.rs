@@ -5,11 +5,11 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn tokens_are_projects_and_some_may_only_look() {
     let fixture = "tokens:\n- {value: t1, project: one}\n- {value: t2, project: two}\n- {value: r1, project: one, read_only: true}";
-    let scenery = Scenery::with(fixture);
+    let sim = Harness::with(fixture);
     let (one, two, reader) = (
-        scenery.as_token(Some("t1")),
-        scenery.as_token(Some("t2")),
-        scenery.as_token(Some("r1")),
+        sim.as_token(Some("t1")),
+        sim.as_token(Some("t2")),
+        sim.as_token(Some("r1")),
     );
     let made = one
         .call("POST", "/v1/servers", &server("a", json!({})))
@@ -25,16 +25,16 @@ async fn tokens_are_projects_and_some_may_only_look() {
     assert_refused(&two.get(&path).await, 404, "Not found.");
     assert_eq!(two.get("/v1/servers").await.json(), json!([]));
     assert_refused(
-        &scenery.as_token(None).get(&path).await,
+        &sim.as_token(None).get(&path).await,
         401,
         "Authentication credentials were not provided.",
     );
     assert_refused(
-        &scenery.as_token(Some("x")).get(&path).await,
+        &sim.as_token(Some("x")).get(&path).await,
         401,
         "Invalid token.",
     );
-    let callers: Vec<_> = scenery
+    let callers: Vec<_> = sim
         .world
         .journal
         .entries()
@@ -46,7 +46,7 @@ async fn tokens_are_projects_and_some_may_only_look() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_are_filtered_by_tag_and_name() {
-    let scenery = Scenery::with(
+    let sim = Harness::with(
         "machines:\n- {name: a, tags: {env: prod, k: v}}\n- {name: b, tags: {env: 'a b&c'}}\n- {name: c}",
     );
     for (query, expected) in [
@@ -61,7 +61,7 @@ async fn lists_are_filtered_by_tag_and_name() {
         ("?name=c", vec!["c"]),
         ("?page=2", vec!["a", "b", "c"]),
     ] {
-        let list = scenery.get(&format!("/v1/servers{query}")).await;
+        let list = sim.get(&format!("/v1/servers{query}")).await;
         let names: Vec<_> = list
             .as_array()
             .unwrap()
@@ -74,7 +74,7 @@ async fn lists_are_filtered_by_tag_and_name() {
 
 #[tokio::test(start_paused = true)]
 async fn the_other_collections_are_there_and_empty() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     for name in [
         "volume-snapshots",
         "objects-users",
@@ -90,16 +90,11 @@ async fn the_other_collections_are_there_and_empty() {
         "subnets",
         "floating-ips",
     ] {
-        assert_eq!(
-            scenery.get(&format!("/v1/{name}")).await,
-            json!([]),
-            "{name}"
-        );
+        assert_eq!(sim.get(&format!("/v1/{name}")).await, json!([]), "{name}");
     }
     for name in ["regions", "flavors", "images"] {
         assert!(
-            !scenery
-                .get(&format!("/v1/{name}"))
+            !sim.get(&format!("/v1/{name}"))
                 .await
                 .as_array()
                 .unwrap()
@@ -122,7 +117,7 @@ async fn the_other_collections_are_there_and_empty() {
         ("POST", "/v1/servers/u1/explode", 404),
     ] {
         assert_eq!(
-            scenery.client.call(method, path, &Value::Null).await.status,
+            sim.client.call(method, path, &Value::Null).await.status,
             status,
             "{method} {path}"
         );
@@ -131,32 +126,25 @@ async fn the_other_collections_are_there_and_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn every_answer_has_the_cross_origin_headers_once() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     for (method, path, status) in [
         ("GET", "/v1/servers", 200),
         ("GET", "/v1/x", 404),
         ("OPTIONS", "/v1/servers", 204),
     ] {
-        let reply = scenery.client.call(method, path, &Value::Null).await;
+        let reply = sim.client.call(method, path, &Value::Null).await;
         assert_eq!(reply.status, status);
-        for (name, value) in [
-            ("access-control-allow-origin", "*"),
-            (
-                "access-control-allow-headers",
-                "Content-Type, Authorization",
-            ),
-            (
-                "access-control-allow-methods",
-                "GET, POST, OPTIONS, PUT, PATCH, DELETE",
-            ),
+        for (name, value) in bowline_simulator::table![
+            "access-control-allow-origin", "*";
+            "access-control-allow-headers", "Content-Type, Authorization";
+            "access-control-allow-methods", "GET, POST, OPTIONS, PUT, PATCH, DELETE";
         ] {
             let all: Vec<_> = reply.headers.get_all(name).iter().collect();
             assert_eq!(all, [value], "{name}");
         }
     }
     assert_eq!(
-        scenery
-            .as_token(None)
+        sim.as_token(None)
             .call("OPTIONS", "/v1/servers", &Value::Null)
             .await
             .status,
@@ -166,12 +154,8 @@ async fn every_answer_has_the_cross_origin_headers_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_configured_url_is_the_root_of_every_href() {
-    let scenery =
-        Scenery::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
-    assert_eq!(
-        scenery.get("/v1/servers").await[0]["href"],
-        "https://cloud.example/v1/servers/u1"
-    );
+    let sim = Harness::with("public_url: https://cloud.example/\nmachines: [{name: a, uuid: u1}]");
+    shows!(sim.get("/v1/servers").await, {"/0/href": "https://cloud.example/v1/servers/u1"});
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ const POOLS: &str = "/v1/load-balancers/pools";
 
 /// A load balancer with one child of each kind.
 struct Family {
-    scenery: Scenery,
+    sim: Harness,
     balancer: Value,
     pool: Value,
     member: Value,
@@ -17,15 +17,15 @@ struct Family {
 
 impl Family {
     async fn new() -> Self {
-        let scenery = Scenery::balanced("");
-        let balancer = scenery.balancer(json!({})).await;
-        let pool = scenery.pool(&balancer).await;
+        let sim = Harness::balanced("");
+        let balancer = sim.balancer(json!({})).await;
+        let pool = sim.pool(&balancer).await;
         let first = member("10.20.0.11", json!({}));
-        let member = scenery.create(&members_of(&pool), first).await;
-        let listener = scenery.create(LISTENERS, listener(&pool, json!({}))).await;
-        let monitor = scenery.create(MONITORS, monitor(&pool, json!({}))).await;
+        let member = sim.create(&members_of(&pool), first).await;
+        let listener = sim.create(LISTENERS, listener(&pool, json!({}))).await;
+        let monitor = sim.create(MONITORS, monitor(&pool, json!({}))).await;
         Self {
-            scenery,
+            sim,
             balancer,
             pool,
             member,
@@ -37,27 +37,27 @@ impl Family {
     /// Every row must be refused, and nothing else may have happened.
     async fn refuses(&self, path: &str, body: impl Fn(Value) -> Value, rows: &[(Value, &str)]) {
         for (extra, fragment) in rows {
-            let reply = self.scenery.post(path, body(extra.clone())).await;
+            let reply = self.sim.post(path, body(extra.clone())).await;
             assert_refused(&reply, 400, fragment);
         }
-        assert_eq!(self.scenery.cloud.balancers()[0].changes, 4);
+        assert_eq!(self.sim.cloud.balancers()[0].changes, 4);
     }
 
     async fn keeps(&self, thing: &Value, rows: &[(Value, &str)]) {
-        let before = self.scenery.get(&path_of(thing)).await;
+        let before = self.sim.get(&path_of(thing)).await;
         for (body, fragment) in rows {
-            let reply = self.scenery.patch(&path_of(thing), body.clone()).await;
+            let reply = self.sim.patch(&path_of(thing), body.clone()).await;
             assert_refused(&reply, 400, fragment);
         }
-        assert_eq!(self.scenery.get(&path_of(thing)).await, before);
+        assert_eq!(self.sim.get(&path_of(thing)).await, before);
     }
 
     async fn takes(&self, thing: &Value, rows: &[(&str, Value)]) {
         let path = path_of(thing);
         for (attribute, value) in rows {
-            let reply = self.scenery.patch(&path, json!({*attribute: value})).await;
+            let reply = self.sim.patch(&path, json!({*attribute: value})).await;
             assert_eq!(reply.status, 204, "{attribute}: {}", reply.text());
-            assert_eq!(&self.scenery.get(&path).await[attribute], value);
+            assert_eq!(&self.sim.get(&path).await[attribute], value);
         }
     }
 }
@@ -70,28 +70,13 @@ async fn a_bad_pool_is_refused_field_by_field() {
             "algorithm": "round_robin", "protocol": "tcp"});
         with(body, extra)
     };
-    let rows = [
-        (json!({"name": ""}), "name: This field may not be blank."),
-        (
-            json!({"load_balancer": "x"}),
-            "load_balancer: \"x\" does not exist.",
-        ),
-        (
-            json!({"load_balancer": null}),
-            "load_balancer: This field is required.",
-        ),
-        (
-            json!({"algorithm": "robin_round"}),
-            "algorithm: Expect one of: round_robin",
-        ),
-        (
-            json!({"algorithm": null}),
-            "algorithm: This field is required.",
-        ),
-        (
-            json!({"protocol": "sctp"}),
-            "protocol: Expect one of: tcp, proxy, proxyv2, udp",
-        ),
+    let rows = rows![
+        {"name": ""} => "name: This field may not be blank.";
+        {"load_balancer": "x"} => "load_balancer: \"x\" does not exist.";
+        {"load_balancer": null} => "load_balancer: This field is required.";
+        {"algorithm": "robin_round"} => "algorithm: Expect one of: round_robin";
+        {"algorithm": null} => "algorithm: This field is required.";
+        {"protocol": "sctp"} => "protocol: Expect one of: tcp, proxy, proxyv2, udp";
     ];
     family.refuses(POOLS, body, &rows).await;
 }
@@ -100,33 +85,18 @@ async fn a_bad_pool_is_refused_field_by_field() {
 async fn a_bad_member_is_refused_field_by_field() {
     let family = Family::new().await;
     let between = "must be between 1 and 65535.";
-    let rows = [
-        (
-            json!({"address": "10.20.0.11"}),
-            "detail: A member with this address and protocol_port exists",
-        ),
-        (
-            json!({"address": "nonsense"}),
-            "address: Enter a valid IPv4",
-        ),
-        (json!({"address": null}), "address: This field is required."),
-        (json!({"subnet": null}), "subnet: This field is required."),
-        (json!({"subnet": "x"}), "subnet: Must be a valid UUID."),
-        (
-            json!({"subnet": "s3"}),
-            "subnet: The subnet is not in the load balancer's zone rma1.",
-        ),
-        (
-            json!({"protocol_port": null}),
-            "protocol_port: This field is required.",
-        ),
-        (json!({"protocol_port": 0}), between),
-        (json!({"protocol_port": -1}), between),
-        (json!({"monitor_port": 65536}), between),
-        (
-            json!({"enabled": "no"}),
-            "enabled: Must be a valid boolean.",
-        ),
+    let rows = rows![
+        {"address": "10.20.0.11"} => "detail: A member with this address and protocol_port exists";
+        {"address": "nonsense"} => "address: Enter a valid IPv4";
+        {"address": null} => "address: This field is required.";
+        {"subnet": null} => "subnet: This field is required.";
+        {"subnet": "x"} => "subnet: Must be a valid UUID.";
+        {"subnet": "s3"} => "subnet: The subnet is not in the load balancer's zone rma1.";
+        {"protocol_port": null} => "protocol_port: This field is required.";
+        {"protocol_port": 0} => between;
+        {"protocol_port": -1} => between;
+        {"monitor_port": 65536} => between;
+        {"enabled": "no"} => "enabled: Must be a valid boolean.";
     ];
     let body = |extra| member("10.20.0.12", extra);
     family.refuses(&members_of(&family.pool), body, &rows).await;
@@ -136,31 +106,16 @@ async fn a_bad_member_is_refused_field_by_field() {
 async fn a_bad_listener_is_refused_field_by_field() {
     let family = Family::new().await;
     let cidr = "allowed_cidrs: Enter a valid network address in CIDR notation.";
-    let rows = [
-        (
-            json!({"protocol_port": 80}),
-            "detail: A listener with this protocol and protocol_port exists",
-        ),
-        (json!({"pool": "x"}), "pool: \"x\" does not exist."),
-        (json!({"pool": null}), "pool: This field is required."),
-        (
-            json!({"protocol": "sctp"}),
-            "protocol: Expect one of: tcp, udp",
-        ),
-        (
-            json!({"protocol_port": 70000}),
-            "The protocol_port must be between",
-        ),
-        (
-            json!({"protocol_port": "x"}),
-            "protocol_port: A valid integer is required.",
-        ),
-        (json!({"allowed_cidrs": ["1.1.1.1"]}), cidr),
-        (json!({"allowed_cidrs": ["10.0.0.1/24"]}), cidr),
-        (
-            json!({"timeout_client_data_ms": 0}),
-            "timeout_client_data_ms: Must be between",
-        ),
+    let rows = rows![
+        {"protocol_port": 80} => "detail: A listener with this protocol and protocol_port exists";
+        {"pool": "x"} => "pool: \"x\" does not exist.";
+        {"pool": null} => "pool: This field is required.";
+        {"protocol": "sctp"} => "protocol: Expect one of: tcp, udp";
+        {"protocol_port": 70000} => "The protocol_port must be between";
+        {"protocol_port": "x"} => "protocol_port: A valid integer is required.";
+        {"allowed_cidrs": ["1.1.1.1"]} => cidr;
+        {"allowed_cidrs": ["10.0.0.1/24"]} => cidr;
+        {"timeout_client_data_ms": 0} => "timeout_client_data_ms: Must be between";
     ];
     let body = |extra| with(listener(&family.pool, json!({"protocol_port": 81})), extra);
     family.refuses(LISTENERS, body, &rows).await;
@@ -169,68 +124,30 @@ async fn a_bad_listener_is_refused_field_by_field() {
 #[tokio::test(start_paused = true)]
 async fn a_bad_monitor_is_refused_field_by_field() {
     let family = Family::new().await;
-    let rows = [
-        (
-            json!({}),
-            "detail: A health monitor of this pool exists already.",
-        ),
-        (json!({"pool": "x"}), "pool: \"x\" does not exist."),
-        (
-            json!({"type": "gopher"}),
-            "type: Expect one of: ping, tcp, http",
-        ),
-        (json!({"type": null}), "type: This field is required."),
-        (
-            json!({"delay_s": 301}),
-            "delay_s: Must be between 1 and 300.",
-        ),
-        (
-            json!({"up_threshold": 11}),
-            "up_threshold: Must be between 1 and 10.",
-        ),
-        (
-            json!({"timeout_s": 3}),
-            "timeout_s: The timeout_s must not be greater than delay_s.",
-        ),
-        (
-            json!({"type": "udp-connect"}),
-            "delay_s: The delay_s of udp-connect must be at least 3.",
-        ),
-        (
-            json!({"http": {"method": "GET"}}),
-            "http: A monitor of type tcp has no HTTP options.",
-        ),
+    let rows = rows![
+        {} => "detail: A health monitor of this pool exists already.";
+        {"pool": "x"} => "pool: \"x\" does not exist.";
+        {"type": "gopher"} => "type: Expect one of: ping, tcp, http";
+        {"type": null} => "type: This field is required.";
+        {"delay_s": 301} => "delay_s: Must be between 1 and 300.";
+        {"up_threshold": 11} => "up_threshold: Must be between 1 and 10.";
+        {"timeout_s": 3} => "timeout_s: The timeout_s must not be greater than delay_s.";
+        {"type": "udp-connect"} => "delay_s: The delay_s of udp-connect must be at least 3.";
+        {"http": {"method": "GET"}} => "http: A monitor of type tcp has no HTTP options.";
     ];
     let body = |extra| monitor(&family.pool, extra);
     family.refuses(MONITORS, body, &rows).await;
-    let rows = [
-        (
-            json!({"host": "a.b", "version": "1.0"}),
-            "The host argument can not be used with HTTP version 1.0",
-        ),
-        (json!({"version": "2"}), "version: Expect one of: 1.0, 1.1"),
-        (json!({"method": "BREW"}), "method: Expect one of"),
-        (
-            json!({"expected_codes": []}),
-            "expected_codes: Expect a list of status codes",
-        ),
-        (
-            json!({"expected_codes": ["200-204", "301"]}),
-            "expected_codes: Expect a list",
-        ),
-        (
-            json!({"expected_codes": ["20"]}),
-            "expected_codes: Expect a list",
-        ),
-        (
-            json!({"url_path": "health"}),
-            "url_path: The path must begin with /.",
-        ),
-        (
-            json!({"colour": "red"}),
-            "colour: There is no such attribute.",
-        ),
-        (json!("x"), "http: Expected a dictionary."),
+    let rows = rows![
+        {"host": "a.b", "version": "1.0"} =>
+            "The host argument can not be used with HTTP version 1.0";
+        {"version": "2"} => "version: Expect one of: 1.0, 1.1";
+        {"method": "BREW"} => "method: Expect one of";
+        {"expected_codes": []} => "expected_codes: Expect a list of status codes";
+        {"expected_codes": ["200-204", "301"]} => "expected_codes: Expect a list";
+        {"expected_codes": ["20"]} => "expected_codes: Expect a list";
+        {"url_path": "health"} => "url_path: The path must begin with /.";
+        {"colour": "red"} => "colour: There is no such attribute.";
+        "x" => "http: Expected a dictionary.";
     ];
     let body = |http| monitor(&family.pool, json!({"type": "http", "http": http}));
     family.refuses(MONITORS, body, &rows).await;
@@ -265,89 +182,50 @@ async fn one_attribute_of_a_child_can_be_changed_at_a_time() {
     family.takes(&family.monitor, &rows).await;
     let mixed = json!({"delay_s": 20, "http": {}});
     let path = path_of(&family.monitor);
-    let reply = family.scenery.patch(&path, mixed).await;
+    let reply = family.sim.patch(&path, mixed).await;
     assert_eq!(
         reply.status, 204,
         "an empty http beside another attribute does no harm"
     );
-    assert_eq!(family.scenery.get(&path).await["delay_s"], 20);
+    assert_eq!(family.sim.get(&path).await["delay_s"], 20);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_changed_stays_as_it_is() {
     let family = Family::new().await;
-    let rows = [
-        (json!({"algorithm": "source_ip"}), "only name, tags can"),
-        (
-            json!({"protocol": "udp"}),
-            "protocol: This attribute cannot be changed",
-        ),
-        (json!({"name": "x", "tags": {}}), "Only one attribute"),
+    let rows = rows![
+        {"algorithm": "source_ip"} => "only name, tags can";
+        {"protocol": "udp"} => "protocol: This attribute cannot be changed";
+        {"name": "x", "tags": {}} => "Only one attribute";
     ];
     family.keeps(&family.pool, &rows).await;
-    let rows = [
-        (
-            json!({"address": "10.20.0.12"}),
-            "only name, enabled, tags can",
-        ),
-        (
-            json!({"protocol_port": 1}),
-            "protocol_port: This attribute cannot be changed",
-        ),
-        (
-            json!({"monitor_port": 1}),
-            "monitor_port: This attribute cannot be changed",
-        ),
-        (
-            json!({"subnet": "s2"}),
-            "subnet: This attribute cannot be changed",
-        ),
-        (json!({"name": "x", "enabled": true}), "Only one attribute"),
+    let rows = rows![
+        {"address": "10.20.0.12"} => "only name, enabled, tags can";
+        {"protocol_port": 1} => "protocol_port: This attribute cannot be changed";
+        {"monitor_port": 1} => "monitor_port: This attribute cannot be changed";
+        {"subnet": "s2"} => "subnet: This attribute cannot be changed";
+        {"name": "x", "enabled": true} => "Only one attribute";
     ];
     family.keeps(&family.member, &rows).await;
-    let rows = [
-        (
-            json!({"pool": family.pool["uuid"]}),
-            "pool: This attribute cannot be changed",
-        ),
-        (
-            json!({"protocol_port": 1}),
-            "protocol_port: This attribute cannot be changed",
-        ),
-        (
-            json!({"allowed_cidrs": ["1.1.1.1"]}),
-            "Enter a valid network address",
-        ),
-        (
-            json!({"timeout_member_data_ms": 0}),
-            "timeout_member_data_ms: Must be between",
-        ),
-        (
-            json!({"name": "x", "allowed_cidrs": []}),
-            "Only one attribute",
-        ),
+    let rows = rows![
+        {"pool": family.pool["uuid"]} => "pool: This attribute cannot be changed";
+        {"protocol_port": 1} => "protocol_port: This attribute cannot be changed";
+        {"allowed_cidrs": ["1.1.1.1"]} => "Enter a valid network address";
+        {"timeout_member_data_ms": 0} => "timeout_member_data_ms: Must be between";
+        {"name": "x", "allowed_cidrs": []} => "Only one attribute";
     ];
     family.keeps(&family.listener, &rows).await;
-    let rows = [
-        (
-            json!({"type": "ping"}),
-            "type: This attribute cannot be changed",
-        ),
-        (
-            json!({"timeout_s": 3}),
-            "timeout_s: The timeout_s must not be greater",
-        ),
-        (json!({"delay_s": 20, "timeout_s": 1}), "Only one attribute"),
-        (
-            json!({"http": {"method": "HEAD"}}),
-            "http: A monitor of type tcp has no",
-        ),
+    let rows = rows![
+        {"type": "ping"} => "type: This attribute cannot be changed";
+        {"timeout_s": 3} => "timeout_s: The timeout_s must not be greater";
+        {"delay_s": 20, "timeout_s": 1} => "Only one attribute";
+        {"http": {"method": "HEAD"}} => "http: A monitor of type tcp has no";
     ];
     family.keeps(&family.monitor, &rows).await;
     let uuid = family.member["uuid"].as_str().unwrap();
     let elsewhere = format!("/v1/load-balancers/pools/x/members/{uuid}");
-    let reply = family.scenery.client.get(&elsewhere).await;
+    let reply = family.sim.client.get(&elsewhere).await;
     assert_refused(&reply, 404, "Not found.");
-    let reply = family.scenery.patch(&elsewhere, json!({})).await;
+    let reply = family.sim.patch(&elsewhere, json!({})).await;
     assert_refused(&reply, 404, "Not found.");
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_has_every_attribute_of_the_real_one() {
-    let scenery = Scenery::new();
-    let made = scenery
+    let sim = Harness::new();
+    let made = sim
         .server(
             "worker-a",
             json!({"volume_size_gb": 50, "tags": {"a": "b"}}),
@@ -43,29 +43,23 @@ async fn a_server_has_every_attribute_of_the_real_one() {
         (Some(4), Some(6))
     );
     assert_eq!(addresses[0]["gateway"], "198.18.0.1");
-    assert_eq!(
-        addresses[0]["reverse_ptr"],
-        "198-18-0-11.cust.cloudscale.ch"
-    );
+    shows!(addresses[0], {"reverse_ptr": "198-18-0-11.cust.cloudscale.ch"});
     assert_eq!(addresses[0]["subnet"]["cidr"], "198.18.0.0/16");
-    assert_eq!(scenery.get("/v1/servers").await, json!([made]));
+    assert_eq!(sim.get("/v1/servers").await, json!([made]));
     let volume = path_of(&made["volumes"][0]);
-    assert_eq!(
-        scenery.get(&volume).await["server_uuids"],
-        json!([made["uuid"]])
-    );
+    shows!(sim.get(&volume).await, {"server_uuids": [made["uuid"]]});
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_passes_through_changing() {
-    let scenery = Scenery::new();
-    let made = scenery.server("a", json!({})).await;
+    let sim = Harness::new();
+    let made = sim.server("a", json!({})).await;
     let path = path_of(&made);
-    let status = async || scenery.get(&path).await["status"].clone();
-    assert_eq!(scenery.power(&made), Some(Power::Off));
-    assert_refused(&scenery.delete(&path).await, 400, "still being created");
+    let status = async || sim.get(&path).await["status"].clone();
+    assert_eq!(sim.power(&made), Some(Power::Off));
+    assert_refused(&sim.delete(&path).await, 400, "still being created");
     assert_refused(
-        &scenery.post(&format!("{path}/stop"), Value::Null).await,
+        &sim.post(&format!("{path}/stop"), Value::Null).await,
         400,
         "created",
     );
@@ -73,14 +67,14 @@ async fn a_server_passes_through_changing() {
     assert_eq!(status().await, "changing");
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(status().await, "running");
-    assert_eq!(scenery.power(&made), Some(Power::Running));
+    assert_eq!(sim.power(&made), Some(Power::Running));
     for (order, runs) in [
         ("stop", false),
         ("stop", false),
         ("start", true),
         ("reboot", true),
     ] {
-        let reply = scenery.post(&format!("{path}/{order}"), Value::Null).await;
+        let reply = sim.post(&format!("{path}/{order}"), Value::Null).await;
         assert_eq!((reply.status, reply.bytes.len()), (204, 0), "{order}");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(
@@ -89,17 +83,17 @@ async fn a_server_passes_through_changing() {
             "{order}"
         );
         let power = if runs { Power::Running } else { Power::Off };
-        assert_eq!(scenery.power(&made), Some(power), "{order}");
+        assert_eq!(sim.power(&made), Some(power), "{order}");
     }
-    scenery.post(&format!("{path}/stop"), json!({})).await;
+    sim.post(&format!("{path}/stop"), json!({})).await;
     assert_eq!(status().await, "changing");
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_refused(&scenery.client.get(&path).await, 404, "Not found.");
-    assert_refused(&scenery.delete(&path).await, 404, "Not found.");
-    assert_eq!(scenery.power(&made), None);
+    assert_eq!(sim.delete(&path).await.status, 204);
+    assert_refused(&sim.client.get(&path).await, 404, "Not found.");
+    assert_refused(&sim.delete(&path).await, 404, "Not found.");
+    assert_eq!(sim.power(&made), None);
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        scenery.power(&made),
+        sim.power(&made),
         None,
         "a timer does not revive a deleted server"
     );
@@ -107,10 +101,10 @@ async fn a_server_passes_through_changing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_machines_follow_without_anybody_reading() {
-    let scenery = Scenery::new();
-    let made = scenery.server("a", json!({})).await;
+    let sim = Harness::new();
+    let made = sim.server("a", json!({})).await;
     let id = format!("cloudscale://{}", made["uuid"].as_str().unwrap());
-    let mut machines = scenery.world.machines.subscribe();
+    let mut machines = sim.world.machines.subscribe();
     let began = tokio::time::Instant::now();
     machines
         .wait_for(|all| all.get(&id) == Some(&Power::Running))
@@ -122,15 +116,15 @@ async fn the_machines_follow_without_anybody_reading() {
 #[tokio::test(start_paused = true)]
 async fn durations_of_zero_mean_at_once() {
     let zero = "timings: {create: 0s, start: 0s, stop: 0s, reboot: 0s}";
-    let scenery = Scenery::with(zero);
-    let made = scenery.server("a", json!({})).await;
+    let sim = Harness::with(zero);
+    let made = sim.server("a", json!({})).await;
     assert_eq!(made["status"], "running");
-    assert_eq!(scenery.power(&made), Some(Power::Running));
+    assert_eq!(sim.power(&made), Some(Power::Running));
     let path = path_of(&made);
-    scenery.post(&format!("{path}/stop"), Value::Null).await;
-    assert_eq!(scenery.get(&path).await["status"], "stopped");
+    sim.post(&format!("{path}/stop"), Value::Null).await;
+    assert_eq!(sim.get(&path).await["status"], "stopped");
     assert_refused(
-        &scenery.post(&format!("{path}/reboot"), Value::Null).await,
+        &sim.post(&format!("{path}/reboot"), Value::Null).await,
         400,
         "rebooted",
     );
@@ -138,90 +132,56 @@ async fn durations_of_zero_mean_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn one_attribute_at_a_time_can_be_changed() {
-    let scenery = Scenery::with("machines: [{name: a, uuid: u1}]");
+    let sim = Harness::with("machines: [{name: a, uuid: u1}]");
     let path = "/v1/servers/u1";
-    for (body, status, fragment) in [
-        (json!({}), 204, ""),
-        (json!({"name": "Ein Näme mit Leerzeichen"}), 204, ""),
-        (
-            json!({"name": "b", "flavor": "flex-4-4"}),
-            400,
-            "Only one attribute",
-        ),
-        (json!({"name": "b", "tags": {}}), 400, "Only one attribute"),
-        (
-            json!({"name": ""}),
-            400,
-            "name: This field may not be blank.",
-        ),
-        (json!({"name": "x".repeat(256)}), 400, "name: Ensure"),
-        (
-            json!({"zone": "lpg1"}),
-            400,
-            "zone: This attribute cannot be changed",
-        ),
-        (
-            json!({"colour": "red"}),
-            400,
-            "colour: This attribute cannot be changed",
-        ),
-        (
-            json!({"flavor": "flex-4-4"}),
-            400,
-            "detail: The flavor can only be changed",
-        ),
-        (json!({"flavor": "huge"}), 400, "is not a valid choice"),
-        (json!({"tags": {"a": "b", "c": ""}}), 204, ""),
-        (
-            json!({"tags": {"a b": "c"}}),
-            400,
-            "tags: \"a b\" is not a valid tag key",
-        ),
-        (json!({"tags": {"a": 1}}), 400, "tags: Tags must be"),
-        (
-            json!({"tags": {"a": "x".repeat(257)}}),
-            400,
-            "longer than 256",
-        ),
-        (json!([]), 400, "detail: Invalid data"),
+    for (body, status, fragment) in rows![
+        {} => 204, "";
+        {"name": "Ein Näme mit Leerzeichen"} => 204, "";
+        {"name": "b", "flavor": "flex-4-4"} => 400, "Only one attribute";
+        {"name": "b", "tags": {}} => 400, "Only one attribute";
+        {"name": ""} => 400, "name: This field may not be blank.";
+        {"name": "x".repeat(256)} => 400, "name: Ensure";
+        {"zone": "lpg1"} => 400, "zone: This attribute cannot be changed";
+        {"colour": "red"} => 400, "colour: This attribute cannot be changed";
+        {"flavor": "flex-4-4"} => 400, "detail: The flavor can only be changed";
+        {"flavor": "huge"} => 400, "is not a valid choice";
+        {"tags": {"a": "b", "c": ""}} => 204, "";
+        {"tags": {"a b": "c"}} => 400, "tags: \"a b\" is not a valid tag key";
+        {"tags": {"a": 1}} => 400, "tags: Tags must be";
+        {"tags": {"a": "x".repeat(257)}} => 400, "longer than 256";
+        [] => 400, "detail: Invalid data";
     ] {
-        let reply = scenery.patch(path, body.clone()).await;
+        let reply = sim.patch(path, body.clone()).await;
         if status == 204 {
             assert_eq!(reply.status, 204, "{body}: {}", reply.text());
         } else {
             assert_refused(&reply, status, fragment);
         }
     }
-    let reply = scenery
+    let reply = sim
         .client
         .attempt("PATCH", path, "{\"name\": ")
         .await
         .unwrap();
     assert_refused(&reply, 400, "JSON parse error");
-    let reply = scenery
+    let reply = sim
         .client
         .attempt("PATCH", path, "{\"name\": \"c\"}\n")
         .await
         .unwrap();
     assert_eq!(reply.status, 204, "a trailing newline does no harm");
-    let shown = scenery.get(path).await;
+    let shown = sim.get(path).await;
+    shows!(shown, {"name": "c", "tags": {"a": "b", "c": ""}});
+    sim.cloud.stop("u1").unwrap();
     assert_eq!(
-        (&shown["name"], &shown["tags"]),
-        (&json!("c"), &json!({"a": "b", "c": ""}))
-    );
-    scenery.cloud.stop("u1").unwrap();
-    assert_eq!(
-        scenery
-            .patch(path, json!({"flavor": "flex-4-4"}))
-            .await
-            .status,
+        sim.patch(path, json!({"flavor": "flex-4-4"})).await.status,
         204
     );
-    assert_eq!(scenery.get(path).await["flavor"]["vcpu_count"], 4);
-    assert_eq!(scenery.patch(path, json!({"tags": {}})).await.status, 204);
-    assert_eq!(scenery.get(path).await["tags"], json!({}));
+    assert_eq!(sim.get(path).await["flavor"]["vcpu_count"], 4);
+    assert_eq!(sim.patch(path, json!({"tags": {}})).await.status, 204);
+    assert_eq!(sim.get(path).await["tags"], json!({}));
     assert_refused(
-        &scenery.patch("/v1/servers/other", json!({})).await,
+        &sim.patch("/v1/servers/other", json!({})).await,
         404,
         "Not found.",
     );
@@ -229,115 +189,70 @@ async fn one_attribute_at_a_time_can_be_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_server_is_refused_field_by_field() {
-    let scenery = Scenery::new();
-    for (extra, fragment) in [
-        (json!({"name": null}), "name: This field is required"),
-        (json!({"name": " "}), "name: This field may not be blank."),
-        (json!({"name": 7}), "name: Not a valid string."),
-        (json!({"name": "with space"}), "name: Only letters"),
-        (json!({"name": "x".repeat(64)}), "name: Ensure"),
-        (
-            json!({"flavor": "huge"}),
-            "flavor: \"huge\" is not a valid choice",
-        ),
-        (
-            json!({"image": "plan9"}),
-            "image: \"plan9\" is not a valid choice",
-        ),
-        (
-            json!({"zone": "zrh1"}),
-            "is not a valid choice. Choose one of: rma1, lpg1",
-        ),
-        (
-            json!({"volume_size_gb": 0}),
-            "volume_size_gb: Must be between",
-        ),
-        (
-            json!({"volume_size_gb": "x"}),
-            "volume_size_gb: A valid integer",
-        ),
-        (
-            json!({"use_ipv6": "x"}),
-            "use_ipv6: Must be a valid boolean",
-        ),
-        (
-            json!({"server_groups": ["x"]}),
-            "server_groups: \"x\" does not exist",
-        ),
-        (
-            json!({"interfaces": [{}]}),
-            "interfaces: Either network or subnet",
-        ),
-        (
-            json!({"interfaces": [{"network": "x"}]}),
-            "network: \"x\" does not exist",
-        ),
-        (
-            json!({"interfaces": [{"addresses": [{"subnet": "x"}]}]}),
-            "subnet: \"x\" does not exist",
-        ),
-        (json!({"interfaces": "x"}), "interfaces: Expected a list"),
-        (json!({"tags": []}), "tags: Tags must be"),
+    let sim = Harness::new();
+    for (extra, fragment) in rows![
+        {"name": null} => "name: This field is required";
+        {"name": " "} => "name: This field may not be blank.";
+        {"name": 7} => "name: Not a valid string.";
+        {"name": "with space"} => "name: Only letters";
+        {"name": "x".repeat(64)} => "name: Ensure";
+        {"flavor": "huge"} => "flavor: \"huge\" is not a valid choice";
+        {"image": "plan9"} => "image: \"plan9\" is not a valid choice";
+        {"zone": "zrh1"} => "is not a valid choice. Choose one of: rma1, lpg1";
+        {"volume_size_gb": 0} => "volume_size_gb: Must be between";
+        {"volume_size_gb": "x"} => "volume_size_gb: A valid integer";
+        {"use_ipv6": "x"} => "use_ipv6: Must be a valid boolean";
+        {"server_groups": ["x"]} => "server_groups: \"x\" does not exist";
+        {"interfaces": [{}]} => "interfaces: Either network or subnet";
+        {"interfaces": [{"network": "x"}]} => "network: \"x\" does not exist";
+        {"interfaces": [{"addresses": [{"subnet": "x"}]}]} => "subnet: \"x\" does not exist";
+        {"interfaces": "x"} => "interfaces: Expected a list";
+        {"tags": []} => "tags: Tags must be";
     ] {
-        let reply = scenery.post("/v1/servers", server("a", extra)).await;
+        let reply = sim.post("/v1/servers", server("a", extra)).await;
         assert_refused(&reply, 400, fragment);
     }
-    assert_eq!(
-        scenery.get("/v1/servers").await,
-        json!([]),
-        "nothing was made"
-    );
+    assert_eq!(sim.get("/v1/servers").await, json!([]), "nothing was made");
 }
 
 #[tokio::test(start_paused = true)]
 async fn server_groups_hold_servers_apart() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let body = json!({"name": "g", "type": "anti-affinity"});
-    let group = scenery.create("/v1/server-groups", body).await;
-    let bad = scenery
+    let group = sim.create("/v1/server-groups", body).await;
+    let bad = sim
         .post("/v1/server-groups", json!({"name": "g", "type": "x"}))
         .await;
     assert_refused(&bad, 400, "type: Expect one of");
     let member = json!({"server_groups": [group["uuid"]]});
-    let first = scenery.server("a", member.clone()).await;
-    let second = scenery.server("b", member).await;
+    let first = sim.server("a", member.clone()).await;
+    let second = sim.server("b", member).await;
     assert_eq!(second["server_groups"][0]["name"], "g");
     assert_eq!(second["anti_affinity_with"][0]["uuid"], first["uuid"]);
     let path = path_of(&group);
-    assert_eq!(
-        scenery.get(&path).await["servers"]
-            .as_array()
-            .unwrap()
-            .len(),
-        2
-    );
-    assert_eq!(scenery.patch(&path, json!({"name": "h"})).await.status, 204);
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_eq!(
-        scenery.get(&path_of(&second)).await["server_groups"],
-        json!([])
-    );
+    assert_eq!(sim.get(&path).await["servers"].as_array().unwrap().len(), 2);
+    assert_eq!(sim.patch(&path, json!({"name": "h"})).await.status, 204);
+    assert_eq!(sim.delete(&path).await.status, 204);
+    shows!(sim.get(&path_of(&second)).await, {"server_groups": []});
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_old_switches_choose_the_interfaces() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let wants = json!({"use_private_network": true});
-    let reply = scenery
-        .post("/v1/servers", server("a", wants.clone()))
-        .await;
+    let reply = sim.post("/v1/servers", server("a", wants.clone())).await;
     assert_refused(
         &reply,
         400,
         "use_private_network: There is no private network",
     );
-    scenery.create("/v1/networks", json!({"name": "k8s"})).await;
+    sim.create("/v1/networks", json!({"name": "k8s"})).await;
     for (switches, expected) in [
         (wants, vec![("public", 2), ("private", 1)]),
         (json!({"use_ipv6": false}), vec![("public", 1)]),
         (json!({"use_public_network": false}), vec![]),
     ] {
-        let made = scenery.server("a", switches.clone()).await;
+        let made = sim.server("a", switches.clone()).await;
         let interfaces = made["interfaces"].as_array().unwrap().iter();
         let summary: Vec<_> = interfaces
             .map(|i| {

@@ -4,19 +4,16 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_cloud_can_be_slow_to_show_what_happened() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let second = Duration::from_secs(1);
-    scenery.cloud.set_visibility_lag(10 * second, 30 * second);
-    let made = scenery
-        .post("/v1/servers", server("a", json!({})))
-        .await
-        .json();
+    sim.cloud.set_visibility_lag(10 * second, 30 * second);
+    let made = sim.post("/v1/servers", server("a", json!({}))).await.json();
     let path = path_of(&made);
     let seen = async || {
-        let listed = scenery.get("/v1/servers").await.as_array().unwrap().len() == 1;
+        let listed = sim.get("/v1/servers").await.as_array().unwrap().len() == 1;
         assert_eq!(
             listed,
-            scenery.client.get(&path).await.status == 200,
+            sim.client.get(&path).await.status == 200,
             "list and item agree"
         );
         listed
@@ -26,13 +23,9 @@ async fn the_cloud_can_be_slow_to_show_what_happened() {
     assert!(!seen().await);
     tokio::time::sleep(second).await;
     assert!(seen().await);
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_eq!(
-        scenery.power(&made),
-        None,
-        "the machine itself is gone at once"
-    );
-    assert_refused(&scenery.delete(&path).await, 404, "Not found.");
+    assert_eq!(sim.delete(&path).await.status, 204);
+    assert_eq!(sim.power(&made), None, "the machine itself is gone at once");
+    assert_refused(&sim.delete(&path).await, 404, "Not found.");
     tokio::time::sleep(29 * second).await;
     assert!(seen().await);
     tokio::time::sleep(second).await;
@@ -41,48 +34,40 @@ async fn the_cloud_can_be_slow_to_show_what_happened() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_can_be_stale() {
-    let scenery = Scenery::with("machines: [{name: a, uuid: u1}, {name: b, uuid: u2}]");
-    let both = scenery.get("/v1/servers").await;
+    let sim = Harness::with("machines: [{name: a, uuid: u1}, {name: b, uuid: u2}]");
+    let both = sim.get("/v1/servers").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    scenery.cloud.destroy("u1").unwrap();
+    sim.cloud.destroy("u1").unwrap();
     let age = Duration::from_secs(30);
     let stale = Rule::new(Action::StaleList { age })
         .on("GET", "/v1/servers")
         .times(1);
-    scenery.world.faults.add(stale).unwrap();
-    assert_eq!(scenery.get("/v1/servers").await, both);
+    sim.world.faults.add(stale).unwrap();
+    assert_eq!(sim.get("/v1/servers").await, both);
     assert_eq!(
-        scenery.client.get("/v1/servers/u1").await.status,
+        sim.client.get("/v1/servers/u1").await.status,
         404,
         "items are not stale"
     );
-    assert_eq!(
-        scenery.get("/v1/servers").await.as_array().unwrap().len(),
-        1
-    );
+    assert_eq!(sim.get("/v1/servers").await.as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_leaves_the_server_made() {
-    let scenery = Scenery::new();
-    scenery
-        .world
+    let sim = Harness::new();
+    sim.world
         .faults
         .add(Rule::new(Action::LostAnswer).on("POST", "/v1/servers"))
         .unwrap();
     let body = server("a", json!({})).to_string();
     assert!(
-        scenery
-            .client
+        sim.client
             .attempt("POST", "/v1/servers", &body)
             .await
             .is_err()
     );
-    assert_eq!(
-        scenery.get("/v1/servers").await.as_array().unwrap().len(),
-        1
-    );
-    let lost = scenery.world.journal.matching(&Filter::any().mutating());
+    assert_eq!(sim.get("/v1/servers").await.as_array().unwrap().len(), 1);
+    let lost = sim.world.journal.matching(&Filter::any().mutating());
     assert_eq!((lost[0].status, lost[0].caller.as_str()), (0, "default"));
 }
 
@@ -282,7 +267,7 @@ fn assert_whole(cloud: &Cloudscale) {
 
 #[tokio::test(start_paused = true)]
 async fn no_request_whatever_breaks_the_cloud() {
-    let scenery = Scenery::with(
+    let sim = Harness::with(
         "networks: [{name: n, uuid: n1, subnets: [{cidr: 10.0.0.0/28, uuid: s1}]}]\n\
          machines: [{name: a, uuid: u1}]\nfloating_ips: [{address: 203.0.113.77}]",
     );
@@ -311,8 +296,8 @@ async fn no_request_whatever_breaks_the_cloud() {
         "/v1//",
     ];
     let random = bowline_http::Random::seeded(5);
-    scenery.cloud.add_balancer(&fixed_balancer()).unwrap();
-    scenery.cloud.set_balancer_timings(BalancerTimings::INSTANT);
+    sim.cloud.add_balancer(&fixed_balancer()).unwrap();
+    sim.cloud.set_balancer_timings(BalancerTimings::INSTANT);
     let mut seen = std::collections::BTreeMap::new();
     let mut made = std::collections::BTreeMap::new();
     for number in 0..8_000 {
@@ -337,18 +322,18 @@ async fn no_request_whatever_breaks_the_cloud() {
             body = better;
         }
         let body = body.to_string();
-        let (response, _) = scenery.cloud.respond(&request.body(body.into()).unwrap());
+        let (response, _) = sim.cloud.respond(&request.body(body.into()).unwrap());
         *seen.entry(response.status().as_u16()).or_insert(0_u32) += 1;
         if response.status() == 201 {
             *made.entry(path).or_insert(0_u32) += 1;
         }
         if random.below(4) == 0 {
             // What was deleted by name comes back, and what is being made is ready.
-            let _ = scenery.cloud.add_balancer(&fixed_balancer());
+            let _ = sim.cloud.add_balancer(&fixed_balancer());
         }
         // Looking at everything every time would take seconds.
         if number % 10 == 0 {
-            assert_whole(&scenery.cloud);
+            assert_whole(&sim.cloud);
         }
     }
     assert_eq!(made.len(), 10, "one of every kind was made: {made:?}");

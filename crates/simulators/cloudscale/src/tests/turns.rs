@@ -7,18 +7,18 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn writes_to_one_load_balancer_wait_for_each_other_and_others_do_not() {
-    let scenery = Scenery::with(&format!(
+    let sim = Harness::with(&format!(
         "{NETWORKS}timings: {{load_balancers: {{call: 3s}}}}"
     ));
-    let one = scenery
+    let one = sim
         .cloud
         .add_balancer(&BalancerSpec::named("one").pool(PoolSpec::named("p")));
-    let two = scenery.cloud.add_balancer(&BalancerSpec::named("two"));
+    let two = sim.cloud.add_balancer(&BalancerSpec::named("two"));
     let (one, two) = (one.unwrap(), two.unwrap());
-    let pool = scenery.cloud.balancers()[0].pools[0].uuid.clone();
+    let pool = sim.cloud.balancers()[0].pools[0].uuid.clone();
     let began = tokio::time::Instant::now();
     let timed = |method: &'static str, path: String, body: Value| {
-        let client = scenery.client.clone();
+        let client = sim.client.clone();
         async move {
             let reply = client.call(method, &path, &body).await;
             (reply.status, began.elapsed().as_secs())
@@ -72,107 +72,78 @@ async fn writes_to_one_load_balancer_wait_for_each_other_and_others_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn deleting_takes_everything_along_and_frees_floating_ips() {
-    let scenery = Scenery::balanced("");
-    let lb = scenery.balancer(json!({})).await;
-    let other = scenery.balancer(json!({"name": "other"})).await;
+    let sim = Harness::balanced("");
+    let lb = sim.balancer(json!({})).await;
+    let other = sim.balancer(json!({"name": "other"})).await;
     for lb in [&lb, &other] {
-        let pool = scenery.pool(lb).await;
-        scenery
-            .create(&members_of(&pool), member("10.20.0.11", json!({})))
+        let pool = sim.pool(lb).await;
+        sim.create(&members_of(&pool), member("10.20.0.11", json!({})))
             .await;
-        scenery.create(LISTENERS, listener(&pool, json!({}))).await;
-        scenery.create(MONITORS, monitor(&pool, json!({}))).await;
+        sim.create(LISTENERS, listener(&pool, json!({}))).await;
+        sim.create(MONITORS, monitor(&pool, json!({}))).await;
     }
     let body = json!({"ip_version": 4, "load_balancer": lb["uuid"]});
-    let floating = scenery.create("/v1/floating-ips", body).await;
-    assert_eq!(scenery.cloud.balancers()[0].floating_ips.len(), 1);
+    let floating = sim.create("/v1/floating-ips", body).await;
+    assert_eq!(sim.cloud.balancers()[0].floating_ips.len(), 1);
     assert_refused(
-        &scenery.delete("/v1/networks/n1").await,
+        &sim.delete("/v1/networks/n1").await,
         400,
         "load balancers attached",
     );
-    assert_eq!(scenery.delete(&path_of(&lb)).await.status, 204);
+    assert_eq!(sim.delete(&path_of(&lb)).await.status, 204);
     for list in [
         "/v1/load-balancers",
         "/v1/load-balancers/pools",
         LISTENERS,
         MONITORS,
     ] {
-        assert_eq!(scenery.count(list).await, 1, "{list}");
+        assert_eq!(sim.count(list).await, 1, "{list}");
     }
-    let left = scenery.get(&path_of(&floating)).await;
-    assert_eq!(
-        (&left["load_balancer"], &left["next_hop"]),
-        (&Value::Null, &Value::Null)
-    );
+    let left = sim.get(&path_of(&floating)).await;
+    shows!(left, {"load_balancer": null, "next_hop": null});
 }
 
 #[tokio::test(start_paused = true)]
 async fn floating_ips_move_between_servers_and_load_balancers() {
-    let scenery = Scenery::balanced("machines: [{name: a, uuid: u1}]");
-    let lb = scenery.balancer(json!({})).await;
-    let far = scenery
-        .balancer(json!({"name": "far", "zone": "lpg1"}))
-        .await;
+    let sim = Harness::balanced("machines: [{name: a, uuid: u1}]");
+    let lb = sim.balancer(json!({})).await;
+    let far = sim.balancer(json!({"name": "far", "zone": "lpg1"})).await;
     let vips = json!({"name": "private", "vip_addresses": [{"subnet": "s1"}]});
-    let private = scenery.balancer(vips).await;
+    let private = sim.balancer(vips).await;
     let vip = |number: usize| &lb["vip_addresses"][number]["address"];
     for (version, number) in [(4, 0), (6, 1)] {
         let body = json!({"ip_version": version, "load_balancer": lb["uuid"]});
-        let made = scenery.create("/v1/floating-ips", body).await;
+        let made = sim.create("/v1/floating-ips", body).await;
         assert_eq!(&made["next_hop"], vip(number));
         assert_eq!(made["load_balancer"]["name"], "lb");
-        assert_eq!(
-            (&made["server"], &made["region"]["slug"]),
-            (&Value::Null, &json!("rma"))
-        );
+        shows!(made, {"server": null, "/region/slug": "rma"});
         let path = path_of(&made);
-        assert_eq!(
-            scenery.patch(&path, json!({"server": "u1"})).await.status,
-            204
-        );
-        let moved = scenery.get(&path).await;
-        assert_eq!(
-            (&moved["server"]["uuid"], &moved["load_balancer"]),
-            (&json!("u1"), &Value::Null)
-        );
-        for (body, fragment) in [
-            (
-                json!({"load_balancer": far["uuid"]}),
-                "load_balancer: The load balancer is in another region.",
-            ),
-            (
-                json!({"load_balancer": private["uuid"]}),
-                "load_balancer: The load balancer has no public IPv",
-            ),
-            (
-                json!({"load_balancer": null}),
-                "load_balancer: This field may not be null.",
-            ),
-            (
-                json!({"load_balancer": lb["uuid"], "server": "u1"}),
-                "Only one attribute",
-            ),
+        assert_eq!(sim.patch(&path, json!({"server": "u1"})).await.status, 204);
+        let moved = sim.get(&path).await;
+        shows!(moved, {"/server/uuid": "u1", "load_balancer": null});
+        for (body, fragment) in rows![
+            {"load_balancer": far["uuid"]} =>
+                "load_balancer: The load balancer is in another region.";
+            {"load_balancer": private["uuid"]} =>
+                "load_balancer: The load balancer has no public IPv";
+            {"load_balancer": null} => "load_balancer: This field may not be null.";
+            {"load_balancer": lb["uuid"], "server": "u1"} => "Only one attribute";
         ] {
-            assert_refused(&scenery.patch(&path, body).await, 400, fragment);
+            assert_refused(&sim.patch(&path, body).await, 400, fragment);
         }
         let back = json!({"load_balancer": lb["uuid"]});
-        assert_eq!(scenery.patch(&path, back).await.status, 204);
-        assert_eq!(
-            &scenery.get(&path).await["next_hop"],
-            vip(number),
-            "at once"
-        );
-        assert_eq!(scenery.status(&lb).await, "running");
+        assert_eq!(sim.patch(&path, back).await.status, 204);
+        assert_eq!(&sim.get(&path).await["next_hop"], vip(number), "at once");
+        assert_eq!(sim.status(&lb).await, "running");
     }
     let both = json!({"ip_version": 4, "load_balancer": lb["uuid"], "server": "u1"});
     assert_refused(
-        &scenery.post("/v1/floating-ips", both).await,
+        &sim.post("/v1/floating-ips", both).await,
         400,
         "not to both",
     );
     let global = json!({"ip_version": 4, "type": "global", "load_balancer": far["uuid"]});
-    let global = scenery.create("/v1/floating-ips", global).await;
+    let global = sim.create("/v1/floating-ips", global).await;
     assert_eq!(
         global["load_balancer"]["uuid"], far["uuid"],
         "a global one goes anywhere"

@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_fixture_has_load_balancers_and_a_reset_brings_them_back() {
-    let scenery = Scenery::with(&format!(
+    let sim = Harness::with(&format!(
         "{NETWORKS}
 timings: {{load_balancers: {{create: 45s, change: 2s, call: 1500ms, removal: 8s, check: 4s}}}}
 load_balancers:
@@ -23,7 +23,7 @@ load_balancers:
 - {{name: public, uuid: b2, status: degraded}}
 floating_ips: [{{address: 203.0.113.77, load_balancer: public}}]"
     ));
-    let before = scenery.cloud.balancers();
+    let before = sim.cloud.balancers();
     assert_eq!(
         before[0].vip_addresses,
         ["10.20.0.200".parse::<IpAddr>().unwrap()]
@@ -34,18 +34,18 @@ floating_ips: [{{address: 203.0.113.77, load_balancer: public}}]"
         ["203.0.113.77".parse::<IpAddr>().unwrap()]
     );
     assert_eq!(before[1].status, BalancerStatus::Degraded);
-    assert_eq!(scenery.cloud.lock().timings.balancers.create, 45 * SECOND);
-    scenery.cloud.remove("b1").unwrap();
-    scenery.cloud.set_health("10.20.0.11", Some(Health::Down));
-    scenery.cloud.set_balancer_timings(BalancerTimings::INSTANT);
-    assert_eq!(scenery.post("/_sim/reset", Value::Null).await.status, 200);
-    let after = scenery.cloud.balancers();
+    assert_eq!(sim.cloud.lock().timings.load_balancers.create, 45 * SECOND);
+    sim.cloud.remove("b1").unwrap();
+    sim.cloud.set_health("10.20.0.11", Some(Health::Down));
+    sim.cloud.set_balancer_timings(BalancerTimings::INSTANT);
+    assert_eq!(sim.post("/_sim/reset", Value::Null).await.status, 200);
+    let after = sim.cloud.balancers();
     assert_eq!(
         (after.len(), after[0].pools[0].members[0].health),
         (2, Health::Up)
     );
-    assert_eq!(scenery.cloud.lock().timings.balancers.create, 45 * SECOND);
-    let state = scenery.get("/_sim/state").await;
+    assert_eq!(sim.cloud.lock().timings.load_balancers.create, 45 * SECOND);
+    let state = sim.get("/_sim/state").await;
     let project = &state["projects"]["default"];
     for (list, count) in [
         ("load-balancers", 2),
@@ -60,9 +60,9 @@ floating_ips: [{{address: 203.0.113.77, load_balancer: public}}]"
 
 #[tokio::test(start_paused = true)]
 async fn the_words_for_load_balancers_work_over_http() {
-    let scenery = Scenery::balanced("floating_ips: [{address: 203.0.113.77}]");
+    let sim = Harness::balanced("floating_ips: [{address: 203.0.113.77}]");
     let word = async |verb: &str, body: Value| {
-        let reply = scenery.post(&format!("/_sim/{verb}"), body).await;
+        let reply = sim.post(&format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
         reply.json()["added"]
             .as_str()
@@ -88,16 +88,10 @@ async fn the_words_for_load_balancers_work_over_http() {
     )
     .await;
     word("freeze", json!({"id": lb})).await;
-    assert_eq!(
-        scenery.cloud.balancers()[0].status,
-        BalancerStatus::Changing
-    );
+    assert_eq!(sim.cloud.balancers()[0].status, BalancerStatus::Changing);
     word("thaw", json!({"id": lb})).await;
     word("status", json!({"id": lb, "status": "degraded"})).await;
-    assert_eq!(
-        scenery.cloud.balancers()[0].status,
-        BalancerStatus::Degraded
-    );
+    assert_eq!(sim.cloud.balancers()[0].status, BalancerStatus::Degraded);
     word("status", json!({"id": lb, "status": null})).await;
     word("assign", json!({"address": "203.0.113.77", "to": lb})).await;
     word("health", json!({"member": made, "health": "down"})).await;
@@ -106,50 +100,35 @@ async fn the_words_for_load_balancers_work_over_http() {
     word("timings", json!({"create": "0s", "check": "0s"})).await;
     word("deform", json!({"id": pool, "members": {"algorithm": 7}})).await;
     let path = format!("/v1/load-balancers/pools/{pool}");
-    assert_eq!(scenery.get(&path).await["algorithm"], 7);
-    let failed = scenery
+    assert_eq!(sim.get(&path).await["algorithm"], 7);
+    let failed = sim
         .create("/v1/load-balancers", balancer(json!({"name": "failed"})))
         .await;
     assert_eq!(failed["status"], "error");
-    scenery
-        .create(MONITORS, json!({"pool": pool, "type": "tcp"}))
+    sim.create(MONITORS, json!({"pool": pool, "type": "tcp"}))
         .await;
-    let shown = scenery.cloud.balancers().remove(0);
+    let shown = sim.cloud.balancers().remove(0);
     assert_eq!((&*shown.name, shown.floating_ips.len()), ("renamed", 1));
     assert_eq!(shown.pools[0].members[0].health, Health::Down);
     assert_eq!(
-        scenery.cloud.lock().timings.balancers.change,
+        sim.cloud.lock().timings.load_balancers.change,
         SECOND,
         "what is not named stays"
     );
-    assert_eq!(scenery.delete(&path).await.status, 204);
-    assert_eq!(scenery.cloud.balancers()[0].loose_listeners.len(), 1);
+    assert_eq!(sim.delete(&path).await.status, 204);
+    assert_eq!(sim.cloud.balancers()[0].loose_listeners.len(), 1);
     word("remove", json!({"id": lb})).await;
-    for (verb, body, fragment) in [
-        ("remove", json!({"id": lb}), "there is nothing of that uuid"),
-        ("edit", json!({"id": lb}), "missing field `attributes`"),
-        (
-            "status",
-            json!({"id": lb, "status": "fine"}),
-            "unknown variant `fine`, expected one of `changing`",
-        ),
-        (
-            "timings",
-            json!({"crate": "1s"}),
-            "unknown field `crate`, expected one of `create`",
-        ),
-        (
-            "add-load-balancer",
-            json!({"name": "x", "pools": [{}]}),
-            "missing field `name`",
-        ),
-        (
-            "explode",
-            json!({}),
-            "allowed are add, stop, start, destroy, rename, migrate, deform, add-load-balancer",
-        ),
+    for (verb, body, fragment) in rows![
+        "remove": {"id": lb} => "there is nothing of that uuid";
+        "edit": {"id": lb} => "missing field `attributes`";
+        "status": {"id": lb, "status": "fine"} =>
+            "unknown variant `fine`, expected one of `changing`";
+        "timings": {"crate": "1s"} => "unknown field `crate`, expected one of `create`";
+        "add-load-balancer": {"name": "x", "pools": [{}]} => "missing field `name`";
+        "explode": {} =>
+            "allowed are add, stop, start, destroy, rename, migrate, deform, add-load-balancer";
     ] {
-        let reply = scenery.post(&format!("/_sim/{verb}"), body).await;
+        let reply = sim.post(&format!("/_sim/{verb}"), body).await;
         assert_refused(&reply, 400, fragment);
     }
 }

@@ -11,8 +11,8 @@ const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 
 #[tokio::test(start_paused = true)]
 async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
-    let scenery = Scenery::with("private_networks: [{name: net}]");
-    let cloud = &scenery.cloud;
+    let sim = Harness::with("private_networks: [{name: net}]");
+    let cloud = &sim.cloud;
     let pool = cloud.add_pool(&PoolSpec::named("p1", 1).id(POOL)).unwrap();
     assert_eq!(pool, POOL);
     let spec = InstanceSpec::named("Pool-a1b2c-xyz")
@@ -26,11 +26,8 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         taken,
         format!("cannot add the instance Pool-a1b2c-xyz: Instance {I1} already exists")
     );
-    let shown = scenery.get(&format!("/v2/instance/{I1}")).await;
-    assert_eq!(
-        (&shown["name"], &shown["public-ip"]),
-        (&json!("Pool-a1b2c-xyz"), &json!("198.51.100.21"))
-    );
+    let shown = sim.get(&format!("/v2/instance/{I1}")).await;
+    shows!(shown, {"name": "Pool-a1b2c-xyz", "public-ip": "198.51.100.21"});
     assert_eq!(shown["manager"]["id"], POOL);
     assert_eq!(cloud.pools()[0].size, 2);
     assert_eq!(cloud.instances()[1].kind, "cpu.extra-large");
@@ -40,7 +37,7 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
         .unwrap();
     cloud.set_private_networks(I1, &["net"]).unwrap();
     cloud.set_public_ip(I1, None).unwrap();
-    let shown = scenery.get(&format!("/v2/instance/{I1}")).await;
+    let shown = sim.get(&format!("/v2/instance/{I1}")).await;
     assert_eq!(
         (shown.get("public-ip"), &shown["ipv6-address"]),
         (None, &json!("2001:db8::21"))
@@ -55,24 +52,18 @@ async fn a_scene_is_set_with_chosen_ids_names_and_addresses() {
     );
     cloud.set_pool_of(I1, None).unwrap();
     cloud.set_state(I1, State::Stopping).unwrap();
-    assert_eq!(
-        scenery.world.machines.power(&machine_id(I1)),
-        Some(Power::Off)
-    );
+    assert_eq!(sim.world.machines.power(&machine_id(I1)), Some(Power::Off));
     cloud.destroy(I1).unwrap();
-    assert_eq!(
-        scenery.status("GET", &format!("/v2/instance/{I1}")).await,
-        404
-    );
-    assert_eq!(scenery.world.machines.power(&machine_id(I1)), None);
+    assert_eq!(sim.status("GET", &format!("/v2/instance/{I1}")).await, 404);
+    assert_eq!(sim.world.machines.power(&machine_id(I1)), None);
     cloud.remove_pool("p1").unwrap();
     assert_eq!(cloud.instances().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn load_balancers_are_changed_behind_everybodys_back() {
-    let scenery = Scenery::new();
-    let cloud = &scenery.cloud;
+    let sim = Harness::new();
+    let cloud = &sim.cloud;
     let spec = BalancerSpec::named("edge")
         .id(L1)
         .ip("203.0.113.80".parse().unwrap());
@@ -93,15 +84,9 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
     cloud.label_balancer(L1, &[("a", "b")]).unwrap();
     cloud.retarget_service(L1, "web", 30081).unwrap();
     cloud.remove_service(L1, "foreign").unwrap();
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
-    assert_eq!(
-        (&shown["name"], &shown["ip"]),
-        (&json!("other"), &json!("203.0.113.80"))
-    );
-    assert_eq!(
-        (&shown["description"], &shown["labels"]),
-        (&json!("d1"), &json!({ "a": "b" }))
-    );
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
+    shows!(shown, {"name": "other", "ip": "203.0.113.80"});
+    shows!(shown, {"description": "d1", "labels": { "a": "b" }});
     assert_eq!(shown["services"][0]["target-port"], 30081);
     let member = cloud.instances()[0].clone();
     cloud.set_health(&member.public_ip.unwrap().to_string(), Some(false));
@@ -115,14 +100,14 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
             .map(|it| it["status"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["failure", "failure"]);
     cloud.set_health(&member.public_ip.unwrap().to_string(), None);
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!(statuses(&shown), ["success", "failure"]);
     let members = json!({ "ip": null, "services": 7 });
     cloud.deform(L1, members.as_object().cloned().unwrap());
-    let shown = scenery.get(&format!("/v2/load-balancer/{L1}")).await;
+    let shown = sim.get(&format!("/v2/load-balancer/{L1}")).await;
     assert_eq!((shown.get("ip"), &shown["services"]), (None, &json!(7)));
     cloud.remove_balancer(L1).unwrap();
     assert_eq!(cloud.balancers(), []);
@@ -130,116 +115,76 @@ async fn load_balancers_are_changed_behind_everybodys_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_handle_is_there_over_http_too() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let say = |verb: &'static str, body: Value| {
-        let scenery = &scenery;
-        async move { scenery.call("POST", &format!("/_sim/{verb}"), body).await }
+        let sim = &sim;
+        async move { sim.call("POST", &format!("/_sim/{verb}"), body).await }
     };
-    let rows = [
-        ("add", json!({ "name": "m", "count": 2 })),
-        ("add-pool", json!({ "name": "p2", "size": 1 })),
-        ("add-private-network", json!({ "name": "n" })),
-        (
-            "add-cluster",
-            json!({ "name": "c", "nodepools": [{ "name": "np", "size": 1 }] }),
-        ),
-        ("add-load-balancer", json!({ "name": "l" })),
-        (
-            "add-service",
-            json!({ "to": "l", "add": { "name": "s", "instance_pool": "p1", "port": 1, "target_port": 2 } }),
-        ),
-        ("stop", json!({ "machine": "m-1" })),
-        ("start", json!({ "machine": "m-1" })),
-        ("state", json!({ "machine": "m-1", "state": "error" })),
-        ("rename", json!({ "machine": "m-1", "name": "M" })),
-        ("destroy", json!({ "machine": "M" })),
-        ("remove-service", json!({ "from": "l", "id": "s" })),
-        ("remove-load-balancer", json!({ "id": "l" })),
-        ("health", json!({ "instance": "1.2.3.4", "good": false })),
-        ("deform", json!({ "id": "x", "members": {} })),
-        (
-            "key",
-            json!({ "key": "EXO2", "secret": "s", "deny": ["list-zones"] }),
-        ),
-        ("remove-key", json!({ "key": "EXO2" })),
-        ("deny", json!({ "operations": ["list-zones"] })),
-        ("permit-all", json!({})),
-        (
-            "timings",
-            json!({ "operation": "0s", "operations": { "delete-instance": "5s" } }),
-        ),
-        ("quirks", json!({ "most_services": 2 })),
-        (
-            "plan",
-            json!({ "operation": "create-*", "ending": "failure", "reason": "busy", "times": 1 }),
-        ),
-        ("end-operations", json!({})),
+    let rows = rows![
+        "add": { "name": "m", "count": 2 };
+        "add-pool": { "name": "p2", "size": 1 };
+        "add-private-network": { "name": "n" };
+        "add-cluster": { "name": "c", "nodepools": [{ "name": "np", "size": 1 }] };
+        "add-load-balancer": { "name": "l" };
+        "add-service": { "to": "l", "add": { "name": "s", "instance_pool": "p1", "port": 1,
+            "target_port": 2 } };
+        "stop": { "machine": "m-1" };
+        "start": { "machine": "m-1" };
+        "state": { "machine": "m-1", "state": "error" };
+        "rename": { "machine": "m-1", "name": "M" };
+        "destroy": { "machine": "M" };
+        "remove-service": { "from": "l", "id": "s" };
+        "remove-load-balancer": { "id": "l" };
+        "health": { "instance": "1.2.3.4", "good": false };
+        "deform": { "id": "x", "members": {} };
+        "key": { "key": "EXO2", "secret": "s", "deny": ["list-zones"] };
+        "remove-key": { "key": "EXO2" };
+        "deny": { "operations": ["list-zones"] };
+        "permit-all": {};
+        "timings": { "operation": "0s", "operations": { "delete-instance": "5s" } };
+        "quirks": { "most_services": 2 };
+        "plan": { "operation": "create-*", "ending": "failure", "reason": "busy", "times": 1 };
+        "end-operations": {};
     ];
     for (verb, body) in rows {
         let reply = say(verb, body).await;
         assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
     }
-    let made = scenery
+    let made = sim
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
-    assert_eq!(
-        (&made["state"], &made["reason"]),
-        (&json!("failure"), &json!("busy"))
-    );
+    shows!(made, {"state": "failure", "reason": "busy"});
     say("forget-plans", json!({})).await;
-    let made = scenery
+    let made = sim
         .call("POST", "/v2/load-balancer", json!({ "name": "x" }))
         .await
         .json();
     assert_eq!(made["state"], "success");
-    let state = scenery.get("/_sim/state").await;
+    let state = sim.get("/_sim/state").await;
     let zone = &state["zones"]["ch-gva-2"];
     assert_eq!(zone["load-balancers"][0]["name"], "x");
     say("reset", json!({})).await;
     assert_eq!(
-        (
-            scenery.cloud.balancers().len(),
-            scenery.cloud.instances().len()
-        ),
+        (sim.cloud.balancers().len(), sim.cloud.instances().len()),
         (0, 2)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mistake_over_http_is_answered_with_what_is_allowed() {
-    let scenery = Scenery::with("instances: [{name: m}]");
-    for (verb, body, fragment) in [
-        ("dance", json!({}), "allowed are add, add-pool"),
-        (
-            "stop",
-            json!({ "machine": "none" }),
-            "there is none of that id",
-        ),
-        (
-            "state",
-            json!({ "machine": "m", "state": "tired" }),
-            "is no state",
-        ),
-        ("add", json!({ "nmae": "x" }), "nmae"),
-        (
-            "deny",
-            json!({ "operations": ["fly"] }),
-            "there is no operation",
-        ),
-        (
-            "plan",
-            json!({ "operation": "fly", "ending": "never" }),
-            "there is no operation",
-        ),
-        (
-            "plan",
-            json!({ "operation": "*", "ending": "soon" }),
-            "success, failure, timeout, never",
-        ),
-        ("remove-key", json!({ "key": "EXO2" }), "there is no key"),
+    let sim = Harness::with("instances: [{name: m}]");
+    for (verb, body, fragment) in rows![
+        "dance": {} => "allowed are add, add-pool";
+        "stop": { "machine": "none" } => "there is none of that id";
+        "state": { "machine": "m", "state": "tired" } => "is no state";
+        "add": { "nmae": "x" } => "nmae";
+        "deny": { "operations": ["fly"] } => "there is no operation";
+        "plan": { "operation": "fly", "ending": "never" } => "there is no operation";
+        "plan": { "operation": "*", "ending": "soon" } => "success, failure, timeout, never";
+        "remove-key": { "key": "EXO2" } => "there is no key";
     ] {
-        let reply = scenery.call("POST", &format!("/_sim/{verb}"), body).await;
+        let reply = sim.call("POST", &format!("/_sim/{verb}"), body).await;
         assert_eq!(reply.status, 400, "{verb}");
         assert!(reply.text().contains(fragment), "{}", reply.text());
     }
@@ -265,8 +210,8 @@ async fn a_kubelet_tells_the_id_of_its_instance_and_stops_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented("## The Exoscale simulator"));
-    let instances = scenery.cloud.instances();
+    let sim = Harness::with(documented("## The Exoscale simulator"));
+    let instances = sim.cloud.instances();
     // Two and one of the pool, a fleet, three of the nodepool, and one elsewhere.
     assert_eq!(instances.len(), 2 + 1 + 20 + 3 + 1);
     let edge = instances.iter().find(|it| it.name == "Edge-1").unwrap();
@@ -274,12 +219,12 @@ async fn the_documented_fixture_is_what_it_says() {
         (edge.kind.as_str(), edge.pool.as_deref()),
         ("standard.large", Some(POOL))
     );
-    let balancers = scenery.cloud.balancers();
+    let balancers = sim.cloud.balancers();
     assert_eq!(
         balancers[0].services[0].healthcheck.uri.as_deref(),
         Some("/healthz")
     );
-    assert_eq!(scenery.world.faults.rules().len(), 1);
+    assert_eq!(sim.world.faults.rules().len(), 1);
 }
 
 #[test]
@@ -298,27 +243,15 @@ fn a_mistake_in_a_fixture_is_named() {
             .to_string();
         assert!(error.contains(fragment), "{error}");
     }
-    for (text, fragment) in [
-        (
-            "instances: [{name: a, type: huge.huge}]",
-            "no instance type \"huge.huge\"",
-        ),
-        (
-            "instances: [{name: a, instance_pool: p}]",
-            "no instance pool of the id \"p\"",
-        ),
-        (
-            "instances: [{name: a, count: 2, id: x}]",
-            "cannot have one id",
-        ),
-        ("load_balancers: [{name: a}, {name: a}]", "must be unique"),
-        (
-            "faults: [{action: truncated, code: 500}]",
-            "does not take the key code",
-        ),
+    for (text, fragment) in bowline_simulator::table![
+        "instances: [{name: a, type: huge.huge}]", "no instance type \"huge.huge\"";
+        "instances: [{name: a, instance_pool: p}]", "no instance pool of the id \"p\"";
+        "instances: [{name: a, count: 2, id: x}]", "cannot have one id";
+        "load_balancers: [{name: a}, {name: a}]", "must be unique";
+        "faults: [{action: truncated, code: 500}]", "does not take the key code";
     ] {
-        let scene = fixture::parse("test", text).unwrap();
-        let error = Exoscale::from_fixture(&World::simulated(1), scene)
+        let fixture = fixture::parse("test", text).unwrap();
+        let error = Exoscale::from_fixture(&World::simulated(1), fixture)
             .unwrap_err()
             .to_string();
         assert!(error.contains(fragment), "{error}");
@@ -345,22 +278,21 @@ async fn metadata_tell_the_zone_that_was_said() {
 
 /// Everything that a run says, with one seed.
 async fn transcript() -> String {
-    let scenery = Scenery::new();
-    let id = scenery.balancer("a").await;
-    scenery
-        .begin(
-            "POST",
-            &format!("/v2/load-balancer/{id}/service"),
-            service("s", 80),
-        )
-        .await;
-    scenery.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
-    scenery.get("/v2/instance").await;
+    let sim = Harness::new();
+    let id = sim.balancer("a").await;
+    sim.begin(
+        "POST",
+        &format!("/v2/load-balancer/{id}/service"),
+        service("s", 80),
+    )
+    .await;
+    sim.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
+    sim.get("/v2/instance").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     format!(
         "{}{}",
-        scenery.world.journal.transcript(),
-        scenery.cloud.everything()
+        sim.world.journal.transcript(),
+        sim.cloud.everything()
     )
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Reply, send_by_pipe, text_of, whole};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::signature::tests::sign;
@@ -24,18 +25,18 @@ const POOL: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 /// A cloud on a pipe, and a caller with the default key.
-struct Scenery {
+struct Harness {
     world: World,
     cloud: Arc<Exoscale>,
     pair: (String, String),
     _server: Server,
 }
 
-impl Scenery {
+impl Harness {
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = fixture::parse("test", fixture).unwrap();
-        let cloud = Exoscale::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = fixture::parse("test", fixture).unwrap();
+        let cloud = Exoscale::from_fixture(&world, fixture).unwrap();
         let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
         Self {
             world,

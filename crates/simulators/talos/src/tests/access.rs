@@ -12,7 +12,7 @@ async fn works(caller: &Caller) -> Result<(), Status> {
 
 #[tokio::test(start_paused = true)]
 async fn roles_say_who_may_read() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let denied = (Code::PermissionDenied, "not authorized".to_owned());
     for (roles, may) in [
         (&["os:reader"][..], true),
@@ -23,10 +23,7 @@ async fn roles_say_who_may_read() {
         (&["os:etcd:backup"], false),
         (&[], false),
     ] {
-        let caller = scenery
-            .caller(&Scenery::access().roles(roles))
-            .await
-            .unwrap();
+        let caller = sim.caller(&Harness::access().roles(roles)).await.unwrap();
         let read = works(&caller).await;
         let version = caller.version(&[]).await;
         if may {
@@ -40,40 +37,37 @@ async fn roles_say_who_may_read() {
 
 #[tokio::test(start_paused = true)]
 async fn only_administrators_see_what_is_sensitive() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let request = || GetRequest {
         namespace: "config".to_owned(),
         r#type: "MachineConfigs.config.talos.dev".to_owned(),
         id: "v1alpha1".to_owned(),
         options: None,
     };
-    let reader = scenery.reader().await;
+    let reader = sim.reader().await;
     let refused = told(reader.get(request(), &[]).await);
     assert_eq!(
         refused,
         (Code::PermissionDenied, "not authorized".to_owned())
     );
-    let admin = scenery
-        .caller(&Scenery::access().roles(&["os:admin"]))
-        .await;
+    let admin = sim.caller(&Harness::access().roles(&["os:admin"])).await;
     let missing = told(admin.unwrap().get(request(), &[]).await);
     assert_eq!(missing.0, Code::NotFound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_for_clients_and_nothing_else() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let (client, server) = (
         ExtendedKeyUsagePurpose::ClientAuth,
         ExtendedKeyUsagePurpose::ServerAuth,
     );
     for purposes in [&[client.clone(), server.clone()][..], &[server], &[]] {
-        let access = Scenery::access().purposes(purposes);
-        assert!(scenery.caller(&access).await.is_err(), "{purposes:?}");
+        let access = Harness::access().purposes(purposes);
+        assert!(sim.caller(&access).await.is_err(), "{purposes:?}");
     }
     assert!(
-        scenery
-            .caller(&Scenery::access().purposes(&[client]))
+        sim.caller(&Harness::access().purposes(&[client]))
             .await
             .is_ok()
     );
@@ -81,27 +75,27 @@ async fn a_certificate_is_for_clients_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_certificate_is_refused_but_an_open_connection_goes_on() {
-    let scenery = Scenery::new();
-    let access = Scenery::access().lifetime(HOUR);
-    let file = scenery.talos.talosconfig(&access).unwrap();
-    let caller = scenery.connect(&file, "10.0.0.2").await.unwrap();
+    let sim = Harness::new();
+    let access = Harness::access().lifetime(HOUR);
+    let file = sim.talos.talosconfig(&access).unwrap();
+    let caller = sim.connect(&file, "10.0.0.2").await.unwrap();
     tokio::time::sleep(Duration::from_secs(3599)).await;
-    assert!(scenery.connect(&file, "10.0.0.2").await.is_ok());
+    assert!(sim.connect(&file, "10.0.0.2").await.is_ok());
     tokio::time::sleep(Duration::from_secs(2)).await;
     works(&caller).await.unwrap();
-    let refused = scenery.connect(&file, "10.0.0.2").await.err().unwrap();
+    let refused = sim.connect(&file, "10.0.0.2").await.err().unwrap();
     assert!(refused.contains("CertificateExpired"), "{refused}");
-    scenery.talos.drop_connections();
+    sim.talos.drop_connections();
     assert!(works(&caller).await.is_err());
-    assert!(scenery.caller(&access).await.is_ok());
+    assert!(sim.caller(&access).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_has_no_certificate_or_speaks_another_protocol_is_turned_away() {
-    let scenery = Scenery::new();
-    let file = scenery.talos.talosconfig(&Scenery::access()).unwrap();
+    let sim = Harness::new();
+    let file = sim.talos.talosconfig(&Harness::access()).unwrap();
     for protocols in [&[&b"http/1.1"[..]][..], &[]] {
-        let stream = scenery.world.pipes.connect(AUTHORITY).unwrap();
+        let stream = sim.world.pipes.connect(AUTHORITY).unwrap();
         let turned_away = Caller::over(stream, &file, "10.0.0.2", protocols).await;
         assert!(turned_away.is_err(), "{protocols:?}");
     }
@@ -110,27 +104,27 @@ async fn who_has_no_certificate_or_speaks_another_protocol_is_turned_away() {
         found.unwrap().to_owned()
     };
     let bare = file.replace(&line("crt:"), "    crt: ''");
-    let refused = scenery.connect(&bare, "10.0.0.2").await.err().unwrap();
+    let refused = sim.connect(&bare, "10.0.0.2").await.err().unwrap();
     assert!(refused.contains("CertificateRequired"), "{refused}");
-    let other = Scenery::with("{cluster_name: other, machines: []}");
+    let other = Harness::with("{cluster_name: other, machines: []}");
     let world = World::simulated(8);
     let foreign = Talos::new(&world, Config::default()).unwrap();
-    let mut theirs = foreign.talosconfig(&Scenery::access()).unwrap();
+    let mut theirs = foreign.talosconfig(&Harness::access()).unwrap();
     // Their certificate, our authority: the client trusts us, but we do not trust the client.
     let field = |text: &str| {
         let line = text.lines().find(|line| line.trim().starts_with("ca:"));
         line.unwrap().to_owned()
     };
     theirs = theirs.replace(&field(&theirs), &field(&file));
-    assert!(scenery.connect(&theirs, "10.0.0.2").await.is_err());
-    let named = other.talos.talosconfig(&Scenery::access()).unwrap();
+    assert!(sim.connect(&theirs, "10.0.0.2").await.is_err());
+    let named = other.talos.talosconfig(&Harness::access()).unwrap();
     assert!(named.contains("cluster: \"other\""), "{named}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_server_is_known_by_its_names() {
-    let scenery = Scenery::new();
-    let file = scenery.talos.talosconfig(&Scenery::access()).unwrap();
+    let sim = Harness::new();
+    let file = sim.talos.talosconfig(&Harness::access()).unwrap();
     for name in [
         "10.0.0.2",
         "127.0.0.1",
@@ -139,46 +133,46 @@ async fn the_server_is_known_by_its_names() {
         "talos.default",
         "cp-1",
     ] {
-        assert!(scenery.connect(&file, name).await.is_ok(), "{name}");
+        assert!(sim.connect(&file, name).await.is_ok(), "{name}");
     }
-    assert!(scenery.connect(&file, "10.0.0.3").await.is_err());
-    scenery.talos.set_server_names(Some(&["elsewhere.example"]));
-    assert!(scenery.connect(&file, "10.0.0.2").await.is_err());
-    assert!(scenery.connect(&file, "elsewhere.example").await.is_ok());
+    assert!(sim.connect(&file, "10.0.0.3").await.is_err());
+    sim.talos.set_server_names(Some(&["elsewhere.example"]));
+    assert!(sim.connect(&file, "10.0.0.2").await.is_err());
+    assert!(sim.connect(&file, "elsewhere.example").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn authorities_are_rotated_in_two_steps() {
-    let scenery = Scenery::new();
-    let talos = &scenery.talos;
-    let old = talos.talosconfig(&Scenery::access()).unwrap();
+    let sim = Harness::new();
+    let talos = &sim.talos;
+    let old = talos.talosconfig(&Harness::access()).unwrap();
     assert!(!talos.finish_rotation());
     talos.rotate_authority().unwrap();
-    let both = talos.talosconfig(&Scenery::access()).unwrap();
+    let both = talos.talosconfig(&Harness::access()).unwrap();
     for file in [&old, &both] {
-        assert!(scenery.connect(file, "10.0.0.2").await.is_ok());
+        assert!(sim.connect(file, "10.0.0.2").await.is_ok());
     }
-    let open = scenery.connect(&old, "10.0.0.2").await.unwrap();
+    let open = sim.connect(&old, "10.0.0.2").await.unwrap();
     assert!(talos.finish_rotation());
     works(&open).await.unwrap();
-    assert!(scenery.connect(&old, "10.0.0.2").await.is_err());
-    assert!(scenery.connect(&both, "10.0.0.2").await.is_ok());
-    let new = talos.talosconfig(&Scenery::access()).unwrap();
-    assert!(scenery.connect(&new, "10.0.0.2").await.is_ok());
+    assert!(sim.connect(&old, "10.0.0.2").await.is_err());
+    assert!(sim.connect(&both, "10.0.0.2").await.is_ok());
+    let new = talos.talosconfig(&Harness::access()).unwrap();
+    assert!(sim.connect(&new, "10.0.0.2").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_authority_may_sign_with_ecdsa() {
-    let scenery = Scenery::with(&format!("algorithm: ecdsa\n{SCENE}"));
-    works(&scenery.reader().await).await.unwrap();
+    let sim = Harness::with(&format!("algorithm: ecdsa\n{FIXTURE}"));
+    works(&sim.reader().await).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_seed_gives_one_talosconfig() {
     let issue = || {
-        Scenery::new()
+        Harness::new()
             .talos
-            .talosconfig(&Scenery::access())
+            .talosconfig(&Harness::access())
             .unwrap()
     };
     assert_eq!(issue(), issue());

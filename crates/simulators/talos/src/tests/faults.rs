@@ -7,9 +7,9 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_journal_says_what_was_asked_of_whom() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
-    scenery.world.journal.clear();
+    let sim = Harness::new();
+    let caller = sim.reader().await;
+    sim.world.journal.clear();
     caller
         .single::<PlatformMetadataSpec>("10.0.0.5")
         .await
@@ -17,7 +17,7 @@ async fn the_journal_says_what_was_asked_of_whom() {
     caller.ids::<AddressStatusSpec>("fd00::5").await.unwrap();
     caller.version(&[]).await.unwrap();
     let _ = caller.single::<PlatformMetadataSpec>("10.0.0.99").await;
-    let entries = scenery.world.journal.entries();
+    let entries = sim.world.journal.entries();
     let lines: Vec<String> = entries
         .iter()
         .map(|it| {
@@ -40,18 +40,18 @@ async fn the_journal_says_what_was_asked_of_whom() {
         ]
     );
     assert_eq!(entries[0].body["namespace"], "runtime");
-    assert_eq!(scenery.world.journal.count(&Filter::any().mutating()), 0);
+    assert_eq!(sim.world.journal.count(&Filter::any().mutating()), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_calls_fail_as_planned() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let failure = Failure::next(Code::Unavailable, "not now")
         .method("Get")
         .machine("worker-1")
         .times(2);
-    scenery.talos.fail(failure);
+    sim.talos.fail(failure);
     caller.version(&[]).await.unwrap();
     caller
         .single::<PlatformMetadataSpec>("10.0.0.6")
@@ -69,9 +69,9 @@ async fn the_next_calls_fail_as_planned() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_may_hang_while_others_answer() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
-    scenery.talos.hang("worker-1", true).unwrap();
+    let sim = Harness::new();
+    let caller = sim.reader().await;
+    sim.talos.hang("worker-1", true).unwrap();
     let wait = Duration::from_secs(3600);
     let hung = timeout(wait, caller.single::<PlatformMetadataSpec>("10.0.0.5")).await;
     assert!(hung.is_err());
@@ -80,8 +80,8 @@ async fn a_machine_may_hang_while_others_answer() {
         .await
         .unwrap();
     let hung = Filter::any().query("*node=10.0.0.5*").status(0);
-    assert_eq!(scenery.world.journal.count(&hung), 1);
-    scenery.talos.hang("worker-1", false).unwrap();
+    assert_eq!(sim.world.journal.count(&hung), 1);
+    sim.talos.hang("worker-1", false).unwrap();
     caller
         .single::<PlatformMetadataSpec>("10.0.0.5")
         .await
@@ -90,9 +90,9 @@ async fn a_machine_may_hang_while_others_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_breaks_off_with_its_connection() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
-    scenery.talos.cut_next_list("worker-1", 2).unwrap();
+    let sim = Harness::new();
+    let caller = sim.reader().await;
+    sim.talos.cut_next_list("worker-1", 2).unwrap();
     let request = with(AddressStatusSpec::list(), &[("node", "10.0.0.5")]);
     let mut stream = caller
         .state
@@ -106,7 +106,7 @@ async fn a_list_breaks_off_with_its_connection() {
     }
     assert!(stream.message().await.is_err());
     assert!(caller.version(&[]).await.is_err(), "the connection is gone");
-    let again = scenery.reader().await;
+    let again = sim.reader().await;
     assert_eq!(
         again
             .ids::<AddressStatusSpec>("10.0.0.5")
@@ -119,15 +119,15 @@ async fn a_list_breaks_off_with_its_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn rules_mean_methods_machines_and_types() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let delay = Duration::from_secs(3);
     let slow = Rule::new(Action::Delay {
         least: delay,
         most: delay,
     });
     let slow = slow.server(NAME).operation("List").query("*node=10.0.0.5*");
-    scenery.world.faults.add(slow).unwrap();
+    sim.world.faults.add(slow).unwrap();
     let begin = Instant::now();
     caller.ids::<AddressStatusSpec>("10.0.0.6").await.unwrap();
     assert_eq!(begin.elapsed(), Duration::ZERO);
@@ -137,18 +137,18 @@ async fn rules_mean_methods_machines_and_types() {
         .server(NAME)
         .operation("Version")
         .times(1);
-    scenery.world.faults.add(cut).unwrap();
+    sim.world.faults.add(cut).unwrap();
     assert!(caller.version(&[]).await.is_err());
     assert!(caller.version(&[]).await.is_err(), "the connection is gone");
-    assert!(scenery.reader().await.version(&[]).await.is_ok());
+    assert!(sim.reader().await.version(&[]).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn reads_fail_when_all_do() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
-    scenery.world.faults.fail_reads(NAME, true);
+    let sim = Harness::new();
+    let caller = sim.reader().await;
+    sim.world.faults.fail_reads(NAME, true);
     assert!(caller.version(&[]).await.is_err());
-    scenery.world.faults.fail_reads(NAME, false);
+    sim.world.faults.fail_reads(NAME, false);
     caller.version(&[]).await.unwrap();
 }

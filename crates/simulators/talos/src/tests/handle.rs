@@ -8,8 +8,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn versions_count_changes_and_times_follow_the_clock() {
-    let scenery = Scenery::new();
-    let (talos, caller) = (&scenery.talos, scenery.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let node = [("node", "10.0.0.5")];
     tokio::time::sleep(Duration::from_secs(60)).await;
     talos
@@ -35,8 +35,8 @@ async fn versions_count_changes_and_times_follow_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_set_changed_and_taken_away() {
-    let scenery = Scenery::new();
-    let (talos, caller) = (&scenery.talos, scenery.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let id = SystemInformationSpec::ID;
     talos
         .edit::<SystemInformationSpec>("worker-1", id, |it| it.sku_number = "c2-m4".to_owned())
@@ -73,8 +73,8 @@ async fn resources_are_set_changed_and_taken_away() {
 
 #[tokio::test(start_paused = true)]
 async fn two_machines_never_have_one_address() {
-    let scenery = Scenery::new();
-    let talos = &scenery.talos;
+    let sim = Harness::new();
+    let talos = &sim.talos;
     let second = MachineSpec::named("twin", &["eth0/10.0.0.5/24"]);
     let error = talos.add_machine(&second).unwrap_err();
     assert!(
@@ -105,44 +105,29 @@ async fn two_machines_never_have_one_address() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_works_over_http() {
-    let scenery = Scenery::new();
-    let control = Control::new(&scenery.talos);
-    let _server = Server::builder(&scenery.world, control).pipe("control.sim:80");
-    let client = Client::new(Place::Pipe(scenery.world.clone(), "control.sim:80"), None);
+    let sim = Harness::new();
+    let control = Control::new(&sim.talos);
+    let _server = Server::builder(&sim.world, control).pipe("control.sim:80");
+    let client = Client::new(Place::Pipe(sim.world.clone(), "control.sim:80"), None);
     let post = async |verb: &str, body: Value| {
         let reply = client.call("POST", &format!("/_sim/{verb}"), &body).await;
         (reply.status, reply.json())
     };
-    let rows = [
-        (
-            "add",
-            json!({"name": "new", "addresses": ["eth0/10.0.0.20/24"]}),
-        ),
-        ("stage", json!({"machine": "new", "stage": "down"})),
-        (
-            "addresses",
-            json!({"machine": "new", "addresses": ["eth0/10.0.0.21/24"]}),
-        ),
-        (
-            "platform",
-            json!({"machine": "new", "platform": {"platform": "aws"}}),
-        ),
-        (
-            "remove-resource",
-            json!({"machine": "new", "namespace": "k8s", "id": "nodename",
-                   "type": "Nodenames.kubernetes.talos.dev"}),
-        ),
-        ("hang", json!({"machine": "new", "on": true})),
-        ("cut-list", json!({"machine": "new", "after": 1})),
-        (
-            "fail",
-            json!({"code": "internal", "message": "no", "times": 3}),
-        ),
-        ("timings", json!({"down": "1s"})),
-        ("server-names", json!({"names": ["a.example"]})),
-        ("rotate-authority", json!({})),
-        ("finish-rotation", json!({})),
-        ("drop-connections", json!({})),
+    let rows = rows![
+        "add": {"name": "new", "addresses": ["eth0/10.0.0.20/24"]};
+        "stage": {"machine": "new", "stage": "down"};
+        "addresses": {"machine": "new", "addresses": ["eth0/10.0.0.21/24"]};
+        "platform": {"machine": "new", "platform": {"platform": "aws"}};
+        "remove-resource": {"machine": "new", "namespace": "k8s", "id": "nodename",
+            "type": "Nodenames.kubernetes.talos.dev"};
+        "hang": {"machine": "new", "on": true};
+        "cut-list": {"machine": "new", "after": 1};
+        "fail": {"code": "internal", "message": "no", "times": 3};
+        "timings": {"down": "1s"};
+        "server-names": {"names": ["a.example"]};
+        "rotate-authority": {};
+        "finish-rotation": {};
+        "drop-connections": {};
     ];
     for (verb, body) in rows {
         assert_eq!(post(verb, body).await, (200, json!({})), "{verb}");
@@ -154,10 +139,7 @@ async fn the_control_handle_works_over_http() {
     assert_eq!(credentials.endpoints, ["a:1"]);
     let state = client.get("/_sim/state").await.json();
     let machine = &state["machines"][2];
-    assert_eq!(
-        (&machine["name"], &machine["stage"]),
-        (&json!("new"), &json!("down"))
-    );
+    shows!(machine, {"name": "new", "stage": "down"});
     assert_eq!(machine["node_ips"], json!(["10.0.0.21"]));
     for (verb, body) in [
         ("nonsense", json!({})),
@@ -169,18 +151,18 @@ async fn the_control_handle_works_over_http() {
         assert_eq!(post(verb, body).await.0, 400, "{verb}");
     }
     assert_eq!(post("reset", json!({})).await.0, 200);
-    assert_eq!(scenery.talos.machines().len(), 4);
+    assert_eq!(sim.talos.machines().len(), 4);
     assert_eq!(client.get("/else").await.status, 404);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented("## The Talos simulator"));
-    let machines = scenery.talos.machines();
+    let sim = Harness::with(documented("## The Talos simulator"));
+    let machines = sim.talos.machines();
     let names: Vec<&str> = machines.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["container-1", "cp-1", "worker-1"]);
     assert_eq!(machines[2].node_ips.len(), 1);
-    assert_eq!(scenery.world.faults.rules().len(), 1);
-    let platform: PlatformMetadataSpec = scenery.reader().await.single("10.0.0.5").await.unwrap();
+    assert_eq!(sim.world.faults.rules().len(), 1);
+    let platform: PlatformMetadataSpec = sim.reader().await.single("10.0.0.5").await.unwrap();
     assert_eq!(platform.provider_id, "hcloud://4711");
 }

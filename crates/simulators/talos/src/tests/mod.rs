@@ -16,6 +16,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bowline_simulator::fixture;
+use bowline_simulator::{rows, shows};
 use bowline_talos_api::machine::VersionResponse;
 use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
 use bowline_talos_api::resource::state_client::StateClient;
@@ -37,7 +38,7 @@ use super::*;
 const AUTHORITY: &str = "10.0.0.2:50000";
 
 /// Two machines of the control plane and two workers.
-const SCENE: &str = "
+const FIXTURE: &str = "
 machines:
   - name: cp-1
     control_plane: true
@@ -64,17 +65,17 @@ machines:
 ";
 
 /// A cluster on a pipe, asked through its first machine.
-struct Scenery {
+struct Harness {
     world: World,
     talos: Arc<Talos>,
     _server: Server,
 }
 
-impl Scenery {
-    fn with(scene: &str) -> Self {
+impl Harness {
+    fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = fixture::parse("test", scene).unwrap();
-        let talos = Talos::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = fixture::parse("test", fixture).unwrap();
+        let talos = Talos::from_fixture(&world, fixture).unwrap();
         let server = talos.on_pipe("cp-1", AUTHORITY);
         Self {
             world,
@@ -84,7 +85,7 @@ impl Scenery {
     }
 
     fn new() -> Self {
-        Self::with(SCENE)
+        Self::with(FIXTURE)
     }
 
     fn access() -> Access {

@@ -10,8 +10,8 @@ const NODE: [(&str, &str); 1] = [("node", "10.0.0.5")];
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_tells_what_its_platform_has_told_it() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let resource = caller
         .get(PlatformMetadataSpec::get_single(), &NODE)
         .await
@@ -39,8 +39,8 @@ async fn a_machine_tells_what_its_platform_has_told_it() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_without_options_are_answered_too() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let mut request = PlatformMetadataSpec::get_single();
     request.options = None;
     caller.get(request, &NODE).await.unwrap();
@@ -51,14 +51,14 @@ async fn requests_without_options_are_answered_too() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_are_ordered_by_the_bytes_of_ids() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let addresses = [
         "eth2/10.0.0.5/24",
         "eth10/198.51.100.9/24",
         "Eth1/198.51.100.8/24",
     ];
-    scenery.talos.set_addresses("worker-1", &addresses).unwrap();
-    let caller = scenery.reader().await;
+    sim.talos.set_addresses("worker-1", &addresses).unwrap();
+    let caller = sim.reader().await;
     let ids = caller.ids::<AddressStatusSpec>("10.0.0.5").await.unwrap();
     assert_eq!(
         ids,
@@ -72,8 +72,8 @@ async fn lists_are_ordered_by_the_bytes_of_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn every_type_is_there() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let system: SystemInformationSpec = caller.single("10.0.0.5").await.unwrap();
     assert_eq!(system.uuid, "11111111-2222-3333-4444-555555555555");
     let name: NodenameSpec = caller.single("10.0.0.5").await.unwrap();
@@ -100,8 +100,8 @@ async fn every_type_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_there_is_told_as_machines_tell_it() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let missing = caller.single::<SystemInformationSpec>("10.0.0.6").await;
     let text = "resource SystemInformations.hardware.talos.dev(hardware/systeminformation@undefined) \
                 doesn't exist";
@@ -131,9 +131,9 @@ async fn what_is_not_there_is_told_as_machines_tell_it() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_writes_and_unknown_methods_are_unknown() {
-    let scenery = Scenery::new();
-    let access = Scenery::access().roles(&["os:admin"]);
-    let caller = scenery.caller(&access).await.unwrap();
+    let sim = Harness::new();
+    let access = Harness::access().roles(&["os:admin"]);
+    let caller = sim.caller(&access).await.unwrap();
     let denied = (
         Code::PermissionDenied,
         "write access is not allowed".to_owned(),
@@ -160,8 +160,8 @@ async fn nobody_writes_and_unknown_methods_are_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn types_and_namespaces_can_be_listed() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let about = |kind: &str| ListRequest {
         namespace: "meta".to_owned(),
         r#type: kind.to_owned(),
@@ -185,8 +185,8 @@ async fn types_and_namespaces_can_be_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn compressed_requests_are_read() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let mut state = caller
         .state
         .clone()

@@ -10,8 +10,8 @@ async fn nodename(caller: &Caller, headers: &[(&'static str, &str)]) -> Result<S
 
 #[tokio::test(start_paused = true)]
 async fn a_call_goes_to_the_machine_that_has_the_address() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     for (headers, wanted) in [
         (&[][..], "cp-1"),
         (&[("node", "10.0.0.2")], "cp-1"),
@@ -51,25 +51,15 @@ async fn a_call_goes_to_the_machine_that_has_the_address() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_headers_are_refused() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
-    for (headers, code, text) in [
-        (
-            &[("node", "10.0.0.5"), ("node", "10.0.0.6")][..],
-            Code::InvalidArgument,
-            "node metadata must be single-valued",
-        ),
-        (&[("node", "")], Code::Internal, "invalid target \"\""),
-        (
-            &[("node", "10.0.0.5:50000")],
-            Code::Internal,
-            "invalid target \"10.0.0.5:50000\"",
-        ),
-        (
-            &[("nodes", "10.0.0.5")],
-            Code::InvalidArgument,
-            "one-2-many proxying is not supported for method /cosi.resource.State/Get",
-        ),
+    let sim = Harness::new();
+    let caller = sim.reader().await;
+    for (headers, code, text) in bowline_simulator::table![
+        &[("node", "10.0.0.5"), ("node", "10.0.0.6")][..], Code::InvalidArgument,
+            "node metadata must be single-valued";
+        &[("node", "")], Code::Internal, "invalid target \"\"";
+        &[("node", "10.0.0.5:50000")], Code::Internal, "invalid target \"10.0.0.5:50000\"";
+        &[("nodes", "10.0.0.5")], Code::InvalidArgument,
+            "one-2-many proxying is not supported for method /cosi.resource.State/Get";
     ] {
         let refused = told(nodename(&caller, headers).await);
         assert_eq!(refused, (code, text.to_owned()), "{headers:?}");
@@ -78,8 +68,8 @@ async fn bad_headers_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_exist_is_not_reachable_after_a_while() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let text = |place: &str| {
         format!(
             "connection error: desc = \"transport: Error while dialing: dial tcp {place}:50000: \
@@ -91,7 +81,7 @@ async fn a_machine_that_does_not_exist_is_not_reachable_after_a_while() {
     assert_eq!(refused, (Code::Unavailable, text("10.0.0.99")));
     assert_eq!(begin.elapsed(), Duration::ZERO);
     let delay = Duration::from_secs(20);
-    scenery.talos.set_timings(|timings| timings.unknown = delay);
+    sim.talos.set_timings(|timings| timings.unknown = delay);
     let refused = told(nodename(&caller, &[("node", "fd00::99")]).await);
     assert_eq!(refused, (Code::Unavailable, text("[fd00::99]")));
     assert_eq!(begin.elapsed(), delay);
@@ -101,13 +91,13 @@ async fn a_machine_that_does_not_exist_is_not_reachable_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_passes_nothing_on() {
-    let scenery = Scenery::new();
-    let _server = scenery.talos.on_pipe("worker-1", "10.0.0.5:50000");
-    let file = scenery
+    let sim = Harness::new();
+    let _server = sim.talos.on_pipe("worker-1", "10.0.0.5:50000");
+    let file = sim
         .talos
         .talosconfig(&Access::reader(&["10.0.0.5:50000"]))
         .unwrap();
-    let caller = scenery.connect(&file, "10.0.0.5").await.unwrap();
+    let caller = sim.connect(&file, "10.0.0.5").await.unwrap();
     assert_eq!(nodename(&caller, &[]).await.unwrap(), "worker-1");
     let own = nodename(&caller, &[("node", "fd00::5")]).await;
     assert_eq!(own.unwrap(), "worker-1");
@@ -120,8 +110,8 @@ async fn a_worker_passes_nothing_on() {
 
 #[tokio::test(start_paused = true)]
 async fn the_stages_of_a_machine() {
-    let scenery = Scenery::new();
-    let (talos, caller) = (&scenery.talos, scenery.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let metadata = || caller.single::<PlatformMetadataSpec>("10.0.0.5");
     let problem = |told: (Code, String)| {
         assert_eq!(told.0, Code::Unavailable);

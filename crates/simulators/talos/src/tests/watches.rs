@@ -36,8 +36,8 @@ impl Caller {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_tells_what_there_is_and_what_changes() {
-    let scenery = Scenery::new();
-    let (talos, caller) = (&scenery.talos, scenery.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let options = WatchOptions {
         bootstrap_contents: true,
         ..WatchOptions::default()
@@ -77,8 +77,8 @@ async fn a_watch_tells_what_there_is_and_what_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn one_resource_is_watched_from_nothing_to_its_end() {
-    let scenery = Scenery::new();
-    let (talos, caller) = (&scenery.talos, scenery.reader().await);
+    let sim = Harness::new();
+    let (talos, caller) = (&sim.talos, sim.reader().await);
     let id = PlatformMetadataSpec::ID;
     talos
         .remove::<PlatformMetadataSpec>("worker-1", id)
@@ -108,8 +108,8 @@ async fn one_resource_is_watched_from_nothing_to_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn events_come_together_where_that_is_wanted() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     let options = WatchOptions {
         aggregated: true,
         bootstrap_contents: true,
@@ -122,8 +122,8 @@ async fn events_come_together_where_that_is_wanted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_simulated_is_refused() {
-    let scenery = Scenery::new();
-    let caller = scenery.reader().await;
+    let sim = Harness::new();
+    let caller = sim.reader().await;
     for options in [
         WatchOptions {
             tail_events: 1,

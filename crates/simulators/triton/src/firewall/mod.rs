@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Triton;
 use super::model::{Cloud, Machine};
-use super::refusal::{Refusal, Reply};
+use super::refusal::{OrRefusal, Refusal, Reply};
 use super::render;
 use super::route::Asked;
 pub(super) use parse::{Parsed, Protocol, Target};
@@ -86,7 +86,7 @@ impl Triton {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-    ) -> Result<Option<Reply>, Refusal> {
+    ) -> OrRefusal<Option<Reply>> {
         let reply = match asked.operation {
             "listfirewallrules" => {
                 let rules = cloud
@@ -157,7 +157,7 @@ fn no_rule() -> Refusal {
 }
 
 /// The rule that a call carries, if it does.
-fn given(cloud: &Cloud, asked: &Asked<'_>) -> Result<Option<Parsed>, Refusal> {
+fn given(cloud: &Cloud, asked: &Asked<'_>) -> OrRefusal<Option<Parsed>> {
     let Some(text) = asked.parameters.text("rule") else {
         return Ok(None);
     };
@@ -169,7 +169,7 @@ fn given(cloud: &Cloud, asked: &Asked<'_>) -> Result<Option<Parsed>, Refusal> {
 }
 
 impl Cloud {
-    fn rule(&self, asked: &Asked<'_>) -> Result<&Rule, Refusal> {
+    fn rule(&self, asked: &Asked<'_>) -> OrRefusal<&Rule> {
         let rule = self.rules.get(&asked.text("id")).ok_or_else(no_rule)?;
         if rule.is_seen_by(&asked.account) {
             Ok(rule)
@@ -178,7 +178,7 @@ impl Cloud {
         }
     }
 
-    fn own_rule(&self, asked: &Asked<'_>) -> Result<String, Refusal> {
+    fn own_rule(&self, asked: &Asked<'_>) -> OrRefusal<String> {
         let rule = self.rule(asked)?;
         if rule.owner.is_none() {
             return Err(Refusal::forbidden("global rules cannot be changed"));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn create(it: &Scenery, more: Value) -> Reply {
+async fn create(it: &Harness, more: Value) -> Reply {
     let mut body = json!({ "image": MACHINE_IMAGE, "package": "g4-highcpu-1G" });
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
@@ -12,7 +12,7 @@ async fn create(it: &Scenery, more: Value) -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let reply = create(
         &it,
         json!({ "name": "web-{{shortId}}", "networks": [FABRIC, EXTERNAL], "tag.role": "x",
@@ -27,10 +27,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
         format!("/acme/machines/{id}").as_str()
     );
     assert_eq!(made["name"], format!("web-{}", &id[..8]));
-    assert_eq!(
-        (&made["state"], &made["package"]),
-        (&json!("provisioning"), &json!(""))
-    );
+    shows!(made, {"state": "provisioning", "package": ""});
     assert_eq!(made["nics"], json!([]));
     assert_eq!(made["tags"], json!({ "role": "x", "n": 7 }));
     assert_eq!(made["metadata"], json!({ "a": "b" }));
@@ -38,10 +35,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
     assert_eq!(it.world.machines.power(&machine_id(&id)), Some(Power::Off));
     seconds(3).await;
     let runs = it.machine(&id).await;
-    assert_eq!(
-        (&runs["state"], &runs["brand"]),
-        (&json!("running"), &json!("bhyve"))
-    );
+    shows!(runs, {"state": "running", "brand": "bhyve"});
     assert_eq!(
         runs["primaryIp"], "203.0.113.10",
         "the first public network is primary"
@@ -94,7 +88,7 @@ async fn a_machine_is_made_and_runs_and_is_destroyed_and_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_goes_through_its_states() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let path = format!("/acme/machines/{MACHINE}");
     let state = async || {
         it.machine(MACHINE).await["state"]
@@ -158,16 +152,13 @@ async fn a_machine_goes_through_its_states() {
     assert_eq!(reply.status, 202);
     seconds(2).await;
     let now = it.machine(MACHINE).await;
-    assert_eq!(
-        (&now["name"], &now["package"]),
-        (&json!("New.Name"), &json!("g4-highcpu-4G"))
-    );
+    shows!(now, {"name": "New.Name", "package": "g4-highcpu-4G"});
     assert_eq!(now["memory"], 4096);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tags_change_when_their_jobs_end_in_order() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     let reply = it.call("POST", &tags, json!({ "a": "1", "b": true })).await;
     assert_eq!(reply.json(), json!({ "a": "1", "b": true }));
@@ -206,7 +197,7 @@ async fn tags_change_when_their_jobs_end_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn every_parameter_becomes_a_tag_wherever_it_comes_from() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     let body = json!({ "a": "b", "image": "x", "uuid": "y", "context": "z" });
     let reply = it.call("POST", &format!("{tags}?as-role=ops"), body).await;
@@ -234,7 +225,7 @@ async fn every_parameter_becomes_a_tag_wherever_it_comes_from() {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_is_merged_and_some_of_it_stays() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let path = format!("/acme/machines/{MACHINE}/metadata");
     let body = json!({ "a": "b", "root_authorized_keys": "k", "admin_pw": "x" });
     let reply = it.call("POST", &path, body).await;
@@ -257,7 +248,7 @@ async fn metadata_is_merged_and_some_of_it_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_come_in_pages_and_can_be_filtered() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "machines:
   - {name: k8s-1, tags: {env: prod, n: 7, on: true}}
   - {name: k8s-10, state: stopped}
@@ -313,81 +304,31 @@ async fn lists_come_in_pages_and_can_be_filtered() {
 
 #[tokio::test(start_paused = true)]
 async fn new_machines_are_refused_for_good_reasons() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 accounts: [{login: acme, id: aaaaaaaa-0000-4000-8000-00000000000a, cns: true, keys: [KEY],
     limits: [{value: 2}, {by: ram, value: 4096}]}]
 packages: [{name: small}, {name: plain, no_fabric: true}, {name: huge, memory: 8192}]
 machines: [{name: taken, package: small, networks: [My-Fabric]}]",
     );
-    let rows = [
-        (
-            json!({ "name": "taken" }),
-            409,
-            "ValidationFailed",
-            "Duplicate",
-        ),
-        (
-            json!({ "name": "a b" }),
-            409,
-            "ValidationFailed",
-            "Invalid machine name",
-        ),
-        (
-            json!({ "name": "a".repeat(64) }),
-            409,
-            "ValidationFailed",
-            "alias",
-        ),
-        (json!({ "image": UNKNOWN }), 409, "InvalidArgument", "image"),
-        (
-            json!({ "package": "nothing" }),
-            409,
-            "InvalidArgument",
-            "package",
-        ),
-        (
-            json!({ "networks": [UNKNOWN] }),
-            409,
-            "InvalidArgument",
-            "Invalid Networks",
-        ),
-        (
-            json!({ "networks": [EXTERNAL, { "ipv4_uuid": FABRIC }] }),
-            409,
-            "InvalidArgument",
-            "Invalid Networks",
-        ),
-        (
-            json!({ "networks": [{ "ipv4_uuid": EXTERNAL, "ipv4_ips": ["203.0.113.20"] }] }),
-            409,
-            "InvalidArgument",
-            "ipv4_ips",
-        ),
-        (
-            json!({ "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.5"] }] }),
-            422,
-            "InvalidParameters",
-            "already in use",
-        ),
-        (
-            json!({ "package": "plain", "networks": [FABRIC] }),
-            409,
-            "InvalidFabricPackage",
-            "",
-        ),
-        (
-            json!({ "tag.triton.x": "y" }),
-            409,
-            "ValidationFailed",
-            "Unrecognized",
-        ),
-        (
-            json!({ "package": "huge" }),
-            403,
-            "NotAuthorized",
-            "Quota exceeded; to have your limits raised please contact Support",
-        ),
+    let rows = rows![
+        { "name": "taken" } => 409, "ValidationFailed", "Duplicate";
+        { "name": "a b" } => 409, "ValidationFailed", "Invalid machine name";
+        { "name": "a".repeat(64) } => 409, "ValidationFailed", "alias";
+        { "image": UNKNOWN } => 409, "InvalidArgument", "image";
+        { "package": "nothing" } => 409, "InvalidArgument", "package";
+        { "networks": [UNKNOWN] } => 409, "InvalidArgument", "Invalid Networks";
+        { "networks": [EXTERNAL, { "ipv4_uuid": FABRIC }] } =>
+            409, "InvalidArgument", "Invalid Networks";
+        { "networks": [{ "ipv4_uuid": EXTERNAL, "ipv4_ips": ["203.0.113.20"] }] } =>
+            409, "InvalidArgument", "ipv4_ips";
+        { "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.5"] }] } =>
+            422, "InvalidParameters", "already in use";
+        { "package": "plain", "networks": [FABRIC] } => 409, "InvalidFabricPackage", "";
+        { "tag.triton.x": "y" } => 409, "ValidationFailed", "Unrecognized";
+        { "package": "huge" } =>
+            403, "NotAuthorized",
+            "Quota exceeded; to have your limits raised please contact Support";
     ];
     for (more, status, code, fragment) in rows {
         let mut body = json!({ "package": "small" });
@@ -400,7 +341,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
 
 #[tokio::test(start_paused = true)]
 async fn new_machines_beyond_the_limits_are_refused() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 accounts: [{login: acme, keys: [KEY], limits: [{value: 2}, {by: ram, value: 4096}]}]
 packages: [{name: small}]
@@ -409,10 +350,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
     let good = json!({ "package": "small", "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.50"] }] });
     let made = create(&it, good).await.json();
     seconds(3).await;
-    assert_eq!(
-        it.machine(made["id"].as_str().unwrap()).await["ips"],
-        json!(["10.20.0.50"])
-    );
+    shows!(it.machine(made["id"].as_str().unwrap()).await, {"ips": ["10.20.0.50"]});
     refused(
         &create(&it, json!({ "package": "small" })).await,
         403,
@@ -431,7 +369,7 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
 
 #[tokio::test(start_paused = true)]
 async fn machines_that_shall_be_apart_run_apart_and_some_fail() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let mut nodes = std::collections::BTreeSet::new();
     for number in 0..3 {
         let body = json!({ "name": format!("lb-{number}"), "tag.bowline.uid": "u",
@@ -461,7 +399,7 @@ async fn machines_that_shall_be_apart_run_apart_and_some_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_compute_node_answers_and_does_nothing() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let node = it.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
     let tags = format!("/acme/machines/{MACHINE}/tags");
     it.cloud.kill_compute_node(&node);
@@ -482,10 +420,7 @@ async fn a_dead_compute_node_answers_and_does_nothing() {
     assert_eq!(it.status("DELETE", &format!("{tags}/a")).await, 204);
     seconds(121).await;
     let audit = it.get(&format!("/acme/machines/{MACHINE}/audit")).await;
-    assert_eq!(
-        (&audit[0]["action"], &audit[0]["success"]),
-        (&json!("remove_tags"), &json!("no"))
-    );
+    shows!(audit[0], {"action": "remove_tags", "success": "no"});
     it.cloud.revive_compute_node(&node);
     assert_eq!(
         it.get(&tags).await,
@@ -496,7 +431,7 @@ async fn a_dead_compute_node_answers_and_does_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_name_service_is_felt_below_machines_only() {
-    let it = Scenery::new();
+    let it = Harness::new();
     it.cloud.set_quirks(|quirks| quirks.names_down = true);
     let path = format!("/acme/machines/{MACHINE}");
     let down = "Unable to contact the Triton CNS API";

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Reply, documented, send_by_pipe, text_of, whole};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::signature::tests::{ED25519, sign};
@@ -28,19 +29,19 @@ fn seed() -> [u8; 32] {
 }
 
 /// A cloud on a pipe, and a caller with a key.
-struct Scenery {
+struct Harness {
     world: World,
     cloud: Arc<Triton>,
     key: String,
     _server: Server,
 }
 
-impl Scenery {
+impl Harness {
     /// The fixture's keys may be written `KEY`.
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = fixture::parse("test", &fixture.replace("KEY", ED25519)).unwrap();
-        let cloud = Triton::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = fixture::parse("test", &fixture.replace("KEY", ED25519)).unwrap();
+        let cloud = Triton::from_fixture(&world, fixture).unwrap();
         cloud
             .add_key(DEFAULT_ACCOUNT, &format!("{ED25519} test"))
             .unwrap();
@@ -111,9 +112,9 @@ fn refused(reply: &Reply, status: u16, code: &str, fragment: &str) {
 
 #[tokio::test]
 async fn the_documented_fixture_is_what_it_says() {
-    let scene: Fixture = fixture::parse("docs", documented("## The Triton simulator")).unwrap();
+    let fixture: Fixture = fixture::parse("docs", documented("## The Triton simulator")).unwrap();
     let world = World::simulated(1);
-    let cloud = Triton::from_fixture(&world, scene).unwrap();
+    let cloud = Triton::from_fixture(&world, fixture).unwrap();
     assert_eq!(cloud.machines().len(), 21);
     assert_eq!(cloud.rules().len(), 1);
     assert_eq!(cloud.routes("My-Fabric").len(), 1);
@@ -125,7 +126,7 @@ async fn the_documented_fixture_is_what_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_runs_where_its_machine_does() {
-    let it = Scenery::with(&format!("machines: [{{name: K8s-1, id: {MACHINE}}}]"));
+    let it = Harness::with(&format!("machines: [{{name: K8s-1, id: {MACHINE}}}]"));
     let kubelet = it.cloud.kubelet("K8s-1").unwrap();
     assert_eq!(
         (kubelet.node_name.as_str(), kubelet.system_uuid.as_str()),
@@ -154,7 +155,7 @@ async fn a_kubelet_runs_where_its_machine_does() {
 async fn the_same_seed_gives_the_same_transcript() {
     let mut transcripts = Vec::new();
     for _ in 0..2 {
-        let it = Scenery::new();
+        let it = Harness::new();
         it.cloud
             .set_quirks(|quirks| quirks.shuffled_networks = true);
         let body = json!({ "image": MACHINE_IMAGE, "package": "lb1.small", "name": "x" });

@@ -6,25 +6,16 @@ const ACCOUNT: &str = DEFAULT_ACCOUNT_ID;
 
 #[tokio::test(start_paused = true)]
 async fn networks_show_what_their_kind_has() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let all = it.get("/acme/networks").await;
-    assert_eq!(
-        (&all[0]["name"], &all[0]["public"]),
-        (&json!("external"), &json!(true))
-    );
+    shows!(all[0], {"name": "external", "public": true});
     assert!(
         all[0].get("subnet").is_none(),
         "only fabric networks show more"
     );
     let zone = format!("{ACCOUNT}.eg-1.cns.example.com");
-    assert_eq!(
-        all[0]["suffixes"],
-        json!([format!("svc.{zone}"), format!("inst.{zone}")])
-    );
-    assert_eq!(
-        (&all[1]["vlan_id"], &all[1]["subnet"]),
-        (&json!(2), &json!("10.20.0.0/24"))
-    );
+    shows!(all, {"/0/suffixes": [format!("svc.{zone}"), format!("inst.{zone}")]});
+    shows!(all[1], {"vlan_id": 2, "subnet": "10.20.0.0/24"});
     assert_eq!(
         it.get("/acme/networks?fabric=true")
             .await
@@ -53,7 +44,7 @@ async fn networks_show_what_their_kind_has() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_a_pool_is_on_a_network_that_nobody_sees() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 networks:
   - name: Pool
@@ -77,7 +68,7 @@ machines:
 
 #[tokio::test(start_paused = true)]
 async fn routes_of_a_fabric_are_replaced_whole_and_checked() {
-    let it = Scenery::with("");
+    let it = Harness::with("");
     let vlans = it.get("/acme/fabrics/default/vlans").await;
     assert_eq!(vlans[0]["vlan_id"], 2);
     let path = format!("/acme/fabrics/default/vlans/2/networks/{FABRIC}");
@@ -87,23 +78,11 @@ async fn routes_of_a_fabric_are_replaced_whole_and_checked() {
     let wanted = json!({ "10.244.1.0/24": "10.20.0.6", "10.98.0.0/16": "linklocal", "192.0.2.1": "10.20.0.9" });
     assert_eq!(reply.json()["routes"], wanted);
     assert_eq!(it.get(&path).await["routes"], wanted);
-    for (body, problem) in [
-        (
-            json!({ "routes": { "10.0.0.0/33": "10.20.0.1" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "routes": { "10.0.0.0/8": "nowhere" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "routes": { "10.0.0.0/8": "fd00::1" } }),
-            "property \\\"routes\\\": invalid route",
-        ),
-        (
-            json!({ "subnet": "10.0.0.0/8" }),
-            "property \\\"subnet\\\": unsupported property",
-        ),
+    for (body, problem) in rows![
+        { "routes": { "10.0.0.0/33": "10.20.0.1" } } => "property \\\"routes\\\": invalid route";
+        { "routes": { "10.0.0.0/8": "nowhere" } } => "property \\\"routes\\\": invalid route";
+        { "routes": { "10.0.0.0/8": "fd00::1" } } => "property \\\"routes\\\": invalid route";
+        { "subnet": "10.0.0.0/8" } => "property \\\"subnet\\\": unsupported property";
     ] {
         refused(
             &it.call("PUT", &path, body).await,
@@ -155,7 +134,7 @@ async fn routes_of_a_fabric_are_replaced_whole_and_checked() {
 
 #[tokio::test(start_paused = true)]
 async fn names_are_published_in_turns_and_follow_states_and_tags() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let public = format!("{ACCOUNT}.eg-1.cns.example.com");
     let private = format!("{ACCOUNT}.int.eg-1.example.com");
     let names = async || it.machine(MACHINE).await["dns_names"].to_string();
@@ -232,7 +211,7 @@ async fn names_are_published_in_turns_and_follow_states_and_tags() {
 
 #[tokio::test(start_paused = true)]
 async fn firewall_rules_are_kept_normalised_and_decide() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 machines: [{name: web, tags: {role: web}, firewall_enabled: true}, {name: open}]
 fwrules: [{rule: FROM any TO all vms ALLOW icmp TYPE 8, global: true, enabled: true}]",
@@ -254,12 +233,7 @@ fwrules: [{rule: FROM any TO all vms ALLOW icmp TYPE 8, global: true, enabled: t
             .would_reach(from.parse().unwrap(), machine, "tcp", port)
     };
     assert!(!reach("198.51.100.1", "web", 80) && reach("198.51.100.1", "open", 80));
-    assert_eq!(
-        it.call("POST", &path, json!({ "enabled": true }))
-            .await
-            .json()["rule"],
-        text
-    );
+    shows!(it.call("POST", &path, json!({ "enabled": true })).await.json(), {"rule": text});
     assert!(reach("198.51.100.1", "web", 80) && reach("203.0.113.99", "web", 443));
     assert!(!reach("198.51.100.2", "web", 80) && !reach("198.51.100.1", "web", 22));
     let web = it.cloud.machine("web").unwrap().id;
@@ -305,7 +279,7 @@ fwrules: [{rule: FROM any TO all vms ALLOW icmp TYPE 8, global: true, enabled: t
 
 #[tokio::test(start_paused = true)]
 async fn packages_images_and_services_are_listed() {
-    let it = Scenery::with("services: {cmon: 'https://cmon.eg-1.cns.example.com:9163'}");
+    let it = Harness::with("services: {cmon: 'https://cmon.eg-1.cns.example.com:9163'}");
     assert_eq!(
         it.get("/acme/packages?name=g4-*")
             .await
@@ -329,7 +303,7 @@ async fn packages_images_and_services_are_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_reads_its_port_map_in_turns() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "
 machines:
   - {name: n1, tags: {triton.cns.services: 'nodes,srv:8080'}}
@@ -368,7 +342,7 @@ machines:
 
 #[tokio::test(start_paused = true)]
 async fn a_fabric_of_nobody_goes_to_the_account_that_is_written_first() {
-    let it = Scenery::with("accounts: [{login: zulu}, {login: acme}]");
+    let it = Harness::with("accounts: [{login: zulu}, {login: acme}]");
     let owner = |id: &str| {
         it.cloud
             .with(|cloud| cloud.networks.get(id).and_then(|it| it.owner.clone()))

@@ -17,7 +17,7 @@ use super::*;
 type Socket = WebSocketStream<tokio::io::DuplexStream>;
 
 /// Connects to the feed.
-async fn connect(it: &Scenery) -> Result<Socket, tokio_tungstenite::tungstenite::Error> {
+async fn connect(it: &Harness) -> Result<Socket, tokio_tungstenite::tungstenite::Error> {
     let date = write_date(it.world.clock.now());
     let mut request = "ws://triton.sim/acme/changefeed"
         .into_client_request()
@@ -50,7 +50,7 @@ async fn frame(socket: &mut Socket) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn the_feed_tells_what_was_asked_for() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let mut socket = connect(&it).await.unwrap();
     // Before a valid wish nothing is told.
     it.cloud.rename("k8s-1", "other").unwrap();
@@ -61,10 +61,7 @@ async fn the_feed_tells_what_was_asked_for() {
     it.cloud.set_tag("k8s-2", "a", Some(json!("b"))).unwrap();
     let told = frame(&mut socket).await;
     assert_eq!(told["changedResourceId"], MACHINE);
-    assert_eq!(
-        told["changeKind"],
-        json!({ "resource": "vm", "subResources": ["tags"] })
-    );
+    shows!(told, {"changeKind": { "resource": "vm", "subResources": ["tags"] }});
     assert_eq!(told["resourceState"], "running");
     assert_eq!(told["resourceObject"]["tags"], json!({ "a": "b" }));
     assert_eq!(told["resourceObject"]["package"], "");
@@ -96,7 +93,7 @@ async fn the_feed_tells_what_was_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_feed_is_dropped_and_a_live_one_can_be() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let began = tokio::time::Instant::now();
     let mut socket = connect(&it).await.unwrap();
     assert!(!matches!(socket.next().await, Some(Ok(_))));
@@ -128,7 +125,7 @@ fn question(name: &str, kind: u8) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn names_can_be_asked_for_in_dns() {
-    let it = Scenery::with(
+    let it = Harness::with(
         "services: {cmon: 'https://cmon.eg-1.cns.example.com:9163'}
 machines:
   - {name: a, id: 5b1e2d3c-0000-4000-8000-000000000001, tags: {triton.cns.services: 'web:80'}}
@@ -164,7 +161,7 @@ machines:
 
 #[tokio::test]
 async fn dns_is_served_over_sockets() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let dns = Dns::serve(&it.cloud, "127.0.0.1:0".parse().unwrap())
         .await
         .unwrap();
@@ -233,7 +230,7 @@ fn certificate_and_key(
 
 #[tokio::test(start_paused = true)]
 async fn metrics_are_for_certificates_that_an_accounts_key_signed() {
-    let it = Scenery::with(&format!(
+    let it = Harness::with(&format!(
         "machines: [{{name: k8s-1, id: {MACHINE}, tags: {{triton.cmon.groups: 'db,k8s'}}}}, {{name: x, state: stopped}}]"
     ));
     let now = it.world.clock.now();
@@ -324,7 +321,7 @@ async fn metrics_are_for_certificates_that_an_accounts_key_signed() {
 
 #[tokio::test]
 async fn metrics_are_served_over_tls_to_certificates_that_no_authority_has_issued() {
-    let it = Scenery::new();
+    let it = Harness::new();
     let own = rcgen::generate_simple_self_signed(["cmon.localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
     let identity = Identity {

@@ -13,6 +13,17 @@ fn basic(pair: &str) -> String {
     )
 }
 
+/// The list of VMs, with that header of authorization.
+async fn vms_as(sim: &Harness, header: &str) -> Reply {
+    let headers = [("authorization", header)];
+    sim.raw("GET", "/rest/v0/vms", "", &headers).await
+}
+
+async fn status_with(sim: &Harness, token: &str) -> u16 {
+    let reply = sim.call_with(token, "GET", "/vms", Value::Null);
+    reply.await.status
+}
+
 type Row<'a> = (&'a [(&'a str, &'a str)], u16);
 
 fn unknown() -> Value {
@@ -21,7 +32,7 @@ fn unknown() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_is_known_by_exactly_one_thing() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let good = basic("admin@admin.net:admin");
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let second = format!("other=1; token={DEFAULT_TOKEN}");
@@ -37,91 +48,68 @@ async fn a_caller_is_known_by_exactly_one_thing() {
         (&[("authorization", "Basic"), ("x-other", "1")], 400),
     ];
     for (headers, wanted) in rows {
-        let reply = scenery.raw("GET", "/rest/v0/vms", "", headers).await;
+        let reply = sim.raw("GET", "/rest/v0/vms", "", headers).await;
         assert_eq!(reply.status, wanted, "{headers:?}: {}", reply.text());
         if wanted == 401 {
-            refused(&reply, 401, &unknown());
+            assert_answer(&reply, 401, &unknown());
             assert_eq!(reply.headers["www-authenticate"], "Basic realm=\"xo\"");
         }
     }
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", "Basic")])
-        .await;
-    refused(
-        &reply,
-        400,
-        &json!({ "error": "Malformed Authorization header" }),
-    );
+    let reply = vms_as(&sim, "Basic").await;
+    answers!(reply, 400, { "error": "Malformed Authorization header" });
     let both = [
         ("authorization", good.as_str()),
         ("cookie", cookie.as_str()),
     ];
-    let reply = scenery.raw("GET", "/rest/v0/vms", "", &both).await;
+    let reply = sim.raw("GET", "/rest/v0/vms", "", &both).await;
     let text = "Having multiple authentication methods is not supported, please choose one";
-    refused(&reply, 400, &json!({ "error": text }));
+    answers!(reply, 400, { "error": text });
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_password_closes_the_door_for_two_seconds() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let wrong = basic("admin@admin.net:wrong");
     let right = basic("admin@admin.net:admin");
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &wrong)])
-        .await;
-    refused(&reply, 401, &unknown());
+    let reply = vms_as(&sim, &wrong).await;
+    assert_answer(&reply, 401, &unknown());
     for _ in 0..2 {
-        let reply = scenery
-            .raw("GET", "/rest/v0/vms", "", &[("authorization", &right)])
-            .await;
-        refused(
-            &reply,
-            500,
-            &json!({ "error": "too fast authentication tries" }),
-        );
+        let reply = vms_as(&sim, &right).await;
+        answers!(reply, 500, { "error": "too fast authentication tries" });
         tokio::time::sleep(Duration::from_millis(900)).await;
     }
     pass(1).await;
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &right)])
-        .await;
+    let reply = vms_as(&sim, &right).await;
     assert_eq!(reply.status, 200);
     let empty = basic("admin@admin.net:");
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &empty)])
-        .await;
-    refused(&reply, 500, &json!({ "error": "empty password" }));
+    let reply = vms_as(&sim, &empty).await;
+    answers!(reply, 500, { "error": "empty password" });
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_password_with_a_colon_never_works() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
     let header = basic("svc-k8s@corp.lan:s3cret:x");
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &header)])
-        .await;
-    refused(&reply, 401, &unknown());
+    let reply = vms_as(&sim, &header).await;
+    assert_answer(&reply, 401, &unknown());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_factor_is_asked_for() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let user = User {
         otp: Some("123456".to_owned()),
         ..User::admin("pass")
     };
-    scenery.orchestra.set_user("careful", user);
+    sim.orchestra.set_user("careful", user);
     let header = basic("careful:pass");
-    let reply = scenery
-        .raw("GET", "/rest/v0/vms", "", &[("authorization", &header)])
-        .await;
+    let reply = vms_as(&sim, &header).await;
     assert_eq!(reply.status, 401);
     pass(2).await;
     let target = "/rest/v0/vms?otp=123456";
-    let reply = scenery
+    let reply = sim
         .raw("GET", target, "", &[("authorization", &header)])
         .await;
     assert_eq!(reply.status, 200);
@@ -129,12 +117,12 @@ async fn a_second_factor_is_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let header = basic("admin@admin.net:admin");
     let sent = [("authorization", header.as_str())];
     let body = json!({ "client": { "id": "bowline-c1552cb29880" }, "description": "d", "expiresIn": "30 days" });
     let body = body.to_string();
-    let reply = scenery
+    let reply = sim
         .raw("POST", &format!("{TOKENS}?a=b"), &body, &sent)
         .await;
     assert_eq!(reply.status, 307);
@@ -143,7 +131,7 @@ async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
         place.starts_with("/rest/v0/users/") && place.ends_with("/authentication_tokens?a=b"),
         "{place}"
     );
-    let reply = scenery.raw("POST", &place, &body, &sent).await;
+    let reply = sim.raw("POST", &place, &body, &sent).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     let token = reply.json()["token"].clone();
     let id = token["id"].as_str().unwrap().to_owned();
@@ -151,18 +139,12 @@ async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
     let life = token["expiration"].as_i64().unwrap() - token["created_at"].as_i64().unwrap();
     assert_eq!(life, 30 * 86_400_000);
     assert_eq!(token["client"]["id"], "bowline-c1552cb29880");
-    assert_eq!(
-        scenery
-            .call_with(&id, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        200
-    );
+    assert_eq!(status_with(&sim, &id).await, 200);
     pass(3_600).await;
-    let again = scenery.raw("POST", &place, &body, &sent).await.json();
+    let again = sim.raw("POST", &place, &body, &sent).await.json();
     assert_eq!(again["token"]["id"], id);
     assert!(again["token"]["expiration"].as_i64() > token["expiration"].as_i64());
-    let own = scenery
+    let own = sim
         .call_with(
             &id,
             "GET",
@@ -172,19 +154,13 @@ async fn a_token_is_made_through_a_redirect_and_prolonged_by_its_client() {
         .await;
     assert_eq!(own.json().as_array().unwrap().len(), 2, "{}", own.text());
     pass(31 * 86_400).await;
-    assert_eq!(
-        scenery
-            .call_with(&id, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        401
-    );
+    assert_eq!(status_with(&sim, &id).await, 401);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_life_of_a_token_has_limits() {
-    let scenery = Scenery::new();
-    let user = scenery.get("/users?fields=id").await[0]["id"]
+    let sim = Harness::new();
+    let user = sim.get("/users?fields=id").await[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -195,13 +171,11 @@ async fn the_life_of_a_token_has_limits() {
         (json!(5), "invalid expiresIn duration: 5"),
         (json!("1 year"), "too high expiresIn duration: 1 year"),
     ] {
-        let reply = scenery
-            .call("POST", &path, json!({ "expiresIn": life }))
-            .await;
-        refused(&reply, 500, &json!({ "error": text }));
+        let reply = sim.call("POST", &path, json!({ "expiresIn": life })).await;
+        answers!(reply, 500, { "error": text });
     }
     let other = format!("/users/{UNKNOWN}/authentication_tokens");
-    let reply = scenery.call("POST", &other, json!({})).await;
+    let reply = sim.call("POST", &other, json!({})).await;
     assert_eq!(
         (reply.status, &reply.json()["error"]),
         (
@@ -213,117 +187,88 @@ async fn the_life_of_a_token_has_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn an_old_server_takes_passwords_in_one_place_only() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_quirks(|quirks| quirks.release = Release::Old);
     let header = basic("admin@admin.net:admin");
     let sent = [("authorization", header.as_str())];
-    assert_eq!(
-        scenery.raw("GET", "/rest/v0/ping", "", &[]).await.status,
-        401
-    );
-    assert_eq!(scenery.raw("POST", TOKENS, "{}", &sent).await.status, 401);
-    assert_eq!(
-        scenery.raw("GET", "/rest/v0/vms", "", &sent).await.status,
-        401
-    );
+    assert_eq!(sim.raw("GET", "/rest/v0/ping", "", &[]).await.status, 401);
+    assert_eq!(sim.raw("POST", TOKENS, "{}", &sent).await.status, 401);
+    assert_eq!(sim.raw("GET", "/rest/v0/vms", "", &sent).await.status, 401);
     let place = "/rest/v0/users/authentication_tokens";
-    let reply = scenery.raw("POST", place, "{}", &sent).await;
+    let reply = sim.raw("POST", place, "{}", &sent).await;
     assert_eq!(reply.status, 200);
     let token = reply.json()["token"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(
-        scenery
-            .call_with(&token, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        200
-    );
-    assert_eq!(scenery.status("/events").await, 404);
-    let reply = scenery
+    assert_eq!(status_with(&sim, &token).await, 200);
+    assert_eq!(sim.status("/events").await, 404);
+    let reply = sim
         .raw("POST", place, "{\"expiresIn\":\"1s\"}", &sent)
         .await;
-    refused(&reply, 400, &json!("invalid expiresIn duration: 1s"));
+    answers!(reply, 400, "invalid expiresIn duration: 1s");
     let wrong = basic("admin@admin.net:x");
-    let reply = scenery
+    let reply = sim
         .raw("POST", place, "{}", &[("authorization", &wrong)])
         .await;
-    refused(&reply, 401, &json!("invalid credentials"));
+    answers!(reply, 401, "invalid credentials");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ancient_server_does_not_speak_json_about_errors() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_quirks(|quirks| quirks.release = Release::Ancient);
-    let reply = scenery
+    let reply = sim
         .call("GET", &format!("/vms/{UNKNOWN}"), Value::Null)
         .await;
     assert_eq!(reply.status, 404);
     assert!(reply.text().starts_with("<!DOCTYPE html>"));
-    let reply = scenery.raw("GET", "/rest/v0/vms", "", &[]).await;
+    let reply = sim.raw("GET", "/rest/v0/vms", "", &[]).await;
     assert_eq!((reply.status, reply.text().as_str()), (401, "Unauthorized"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_deprecated_route_is_for_administrators() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let path = "/users/authentication_tokens";
-    assert_eq!(scenery.call("POST", path, json!({})).await.status, 201);
-    scenery.orchestra.set_user("reader", User::with("p", &[]));
-    scenery.orchestra.set_token("reader-token", "reader");
-    let reply = scenery
-        .call_with("reader-token", "POST", path, json!({}))
-        .await;
-    refused(
-        &reply,
-        403,
-        &json!({ "error": "not enough permissions", "data": { "object": {} } }),
-    );
-    scenery
-        .orchestra
+    assert_eq!(sim.call("POST", path, json!({})).await.status, 201);
+    sim.orchestra.set_user("reader", User::with("p", &[]));
+    sim.orchestra.set_token("reader-token", "reader");
+    let reply = sim.call_with("reader-token", "POST", path, json!({})).await;
+    answers!(reply, 403, { "error": "not enough permissions", "data": { "object": {} } });
+    sim.orchestra
         .set_quirks(|quirks| quirks.no_deprecated_tokens = true);
-    assert_eq!(scenery.call("POST", path, json!({})).await.status, 404);
+    assert_eq!(sim.call("POST", path, json!({})).await.status, 404);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rights_decide_what_is_seen() {
-    let scenery = Scenery::new();
-    let orchestra = &scenery.orchestra;
+    let sim = Harness::new();
+    let orchestra = &sim.orchestra;
     orchestra.set_user("reader", User::with("p", &[Privilege::read("vm")]));
     orchestra.set_token("reader-token", "reader");
     let call = async |path: &str| {
-        scenery
-            .call_with("reader-token", "GET", path, Value::Null)
+        sim.call_with("reader-token", "GET", path, Value::Null)
             .await
     };
     assert_eq!(call("/vms").await.json().as_array().unwrap().len(), 2);
-    refused(&call("/pools").await, 200, &json!([]));
-    refused(&call("/servers").await, 200, &json!([]));
+    answers!(call("/pools").await, 200, []);
+    answers!(call("/servers").await, 200, []);
     let missing = json!([{ "objectId": H1, "action": "read", "resource": "host" }]);
     let body =
         json!({ "error": "not enough privileges", "data": { "missingPrivileges": missing } });
-    refused(&call(&format!("/hosts/{H1}")).await, 403, &body);
+    answers!(call(&format!("/hosts/{H1}")).await, 403, body);
     assert_eq!(call(&format!("/hosts/{UNKNOWN}")).await.status, 404);
     let start = format!("/vms/{VM1}/actions/hard_shutdown");
-    let reply = scenery
+    let reply = sim
         .call_with("reader-token", "POST", &start, json!({}))
         .await;
-    assert_eq!(
-        reply.json()["data"]["missingPrivileges"][0]["action"],
-        "shutdown:hard"
-    );
+    shows!(reply.json(), {"/data/missingPrivileges/0/action": "shutdown:hard"});
     let only = Privilege {
         objects: Some([VM2.to_owned()].into()),
         ..Privilege::read("vm")
     };
     orchestra.set_user("reader", User::with("p", &[only]));
-    refused(
-        &call("/vms").await,
-        200,
-        &json!([format!("/rest/v0/vms/{VM2}")]),
-    );
+    answers!(call("/vms").await, 200, [format!("/rest/v0/vms/{VM2}")]);
     assert_eq!(call(&format!("/vms/{VM1}")).await.status, 403);
     orchestra.set_quirks(|quirks| quirks.unlicensed = true);
     for path in ["/vms", "/pools", &format!("/vms/{VM2}")] {
@@ -335,13 +280,13 @@ async fn rights_decide_what_is_seen() {
         );
         assert_eq!(reply.json()["data"]["featureCode"], "RBAC");
     }
-    assert_eq!(scenery.status("/vms").await, 200);
+    assert_eq!(sim.status("/vms").await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn everybody_may_ask_whether_it_lives() {
-    let scenery = Scenery::new();
-    let reply = scenery.raw("GET", "/rest/v0/ping", "", &[]).await;
+    let sim = Harness::new();
+    let reply = sim.raw("GET", "/rest/v0/ping", "", &[]).await;
     assert_eq!(
         (reply.status, &reply.json()["result"]),
         (200, &json!("pong"))
@@ -351,14 +296,14 @@ async fn everybody_may_ask_whether_it_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_else_leads_to_the_sign_in() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let body = json!({ "username": "admin@admin.net", "password": "admin" }).to_string();
-    let reply = scenery.raw("POST", "/auth/login", &body, &[]).await;
+    let reply = sim.raw("POST", "/auth/login", &body, &[]).await;
     assert_eq!(
         (reply.status, reply.headers["location"].to_str().unwrap()),
         (302, "/signin")
     );
-    let reply = scenery.raw("GET", "/signin", "", &[]).await;
+    let reply = sim.raw("GET", "/signin", "", &[]).await;
     assert_eq!(
         (
             reply.status,
@@ -366,10 +311,8 @@ async fn everything_else_leads_to_the_sign_in() {
         ),
         (200, "text/html; charset=utf-8")
     );
-    scenery
-        .orchestra
-        .set_quirks(|quirks| quirks.login_works = true);
-    let reply = scenery.raw("POST", "/auth/login", &body, &[]).await;
+    sim.orchestra.set_quirks(|quirks| quirks.login_works = true);
+    let reply = sim.raw("POST", "/auth/login", &body, &[]).await;
     let cookie = reply.headers["set-cookie"].to_str().unwrap();
     let token = cookie
         .strip_prefix("authenticationToken=")
@@ -377,29 +320,20 @@ async fn everything_else_leads_to_the_sign_in() {
         .split(';')
         .next()
         .unwrap();
-    assert_eq!(
-        scenery
-            .call_with(token, "GET", "/vms", Value::Null)
-            .await
-            .status,
-        200
-    );
+    assert_eq!(status_with(&sim, token).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proxy_in_front_hides_its_path() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_quirks(|quirks| quirks.path_prefix = Some("/base/".to_owned()));
-    assert_eq!(scenery.status("/vms").await, 404);
+    assert_eq!(sim.status("/vms").await, 404);
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let sent = [("cookie", cookie.as_str())];
-    let reply = scenery.raw("GET", "/base/rest/v0/pools", "", &sent).await;
+    let reply = sim.raw("GET", "/base/rest/v0/pools", "", &sent).await;
     assert_eq!(reply.json()[0], format!("/rest/v0/pools/{PA}"));
-    let reply = scenery
-        .raw("GET", "/base/rest/v0/users/me", "", &sent)
-        .await;
+    let reply = sim.raw("GET", "/base/rest/v0/users/me", "", &sent).await;
     assert!(
         reply.headers["location"]
             .to_str()
@@ -410,11 +344,10 @@ async fn a_proxy_in_front_hides_its_path() {
 
 #[tokio::test(start_paused = true)]
 async fn plain_requests_can_be_sent_to_tls() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_quirks(|quirks| quirks.redirect_to_https = Some(8443));
-    let reply = scenery.call("GET", "/vms?limit=1", Value::Null).await;
+    let reply = sim.call("GET", "/vms?limit=1", Value::Null).await;
     let place = reply.headers["location"].to_str().unwrap();
     assert_eq!(
         (reply.status, place),
@@ -424,9 +357,9 @@ async fn plain_requests_can_be_sent_to_tls() {
 
 #[tokio::test(start_paused = true)]
 async fn the_heads_of_requests_are_kept() {
-    let scenery = Scenery::new();
-    scenery.get("/vms?limit=1").await;
-    let heard = scenery.orchestra.heard();
+    let sim = Harness::new();
+    sim.get("/vms?limit=1").await;
+    let heard = sim.orchestra.heard();
     assert_eq!(
         (heard[0].method.as_str(), heard[0].target.as_str()),
         ("GET", "/rest/v0/vms?limit=1")
@@ -434,6 +367,6 @@ async fn the_heads_of_requests_are_kept() {
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     assert_eq!(heard[0].header("cookie"), Some(cookie.as_str()));
     assert_eq!(heard[0].header("authorization"), None);
-    assert_eq!(scenery.world.journal.entries()[0].operation, "GetVms");
-    assert_eq!(scenery.world.journal.entries()[0].caller, DEFAULT_USER);
+    assert_eq!(sim.world.journal.entries()[0].operation, "GetVms");
+    assert_eq!(sim.world.journal.entries()[0].caller, DEFAULT_USER);
 }

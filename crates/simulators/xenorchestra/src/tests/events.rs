@@ -14,9 +14,9 @@ struct Stream {
 }
 
 impl Stream {
-    async fn open(scenery: &Scenery, token: &str) -> Self {
+    async fn open(sim: &Harness, token: &str) -> Self {
         let cookie = format!("authenticationToken={token}");
-        let opened = scenery
+        let opened = sim
             .attempt("GET", "/rest/v0/events", "", &[("cookie", &cookie)])
             .await
             .unwrap();
@@ -59,54 +59,50 @@ impl Stream {
         }
     }
 
-    async fn subscribe(&self, scenery: &Scenery, token: &str, body: Value) -> Reply {
+    async fn subscribe(&self, sim: &Harness, token: &str, body: Value) -> Reply {
         let path = format!("/events/{}/subscriptions", self.id);
-        scenery.call_with(token, "POST", &path, body).await
+        sim.call_with(token, "POST", &path, body).await
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_hears_what_changes() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let sim = Harness::new();
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
     let body = json!({ "collection": "VM", "fields": ["id", "$container", "power_state"] });
-    let reply = stream.subscribe(&scenery, DEFAULT_TOKEN, body).await;
-    refused(&reply, 201, &json!({ "id": "VM" }));
+    let reply = stream.subscribe(&sim, DEFAULT_TOKEN, body).await;
+    answers!(reply, 201, { "id": "VM" });
     // Neither a new name nor a new place of another kind is of interest.
-    scenery.orchestra.rename("worker 1", "other").unwrap();
-    scenery.orchestra.rename_host("xcp 1", "other").unwrap();
-    scenery.orchestra.migrate("other", "xcp-2").unwrap();
+    sim.orchestra.rename("worker 1", "other").unwrap();
+    sim.orchestra.rename_host("xcp 1", "other").unwrap();
+    sim.orchestra.migrate("other", "xcp-2").unwrap();
     let (name, data) = stream.news().await.unwrap();
     let wanted =
         json!({ "$subscription": "VM", "id": VM1, "$container": H2, "power_state": "Running" });
     assert_eq!((name.as_str(), data), ("update", wanted));
-    scenery
-        .orchestra
+    sim.orchestra
         .add_vm(&VmSpec::named("new").id(UNKNOWN))
         .unwrap();
     let (name, data) = stream.news().await.unwrap();
     assert_eq!((name.as_str(), &data["id"]), ("add", &json!(UNKNOWN)));
-    scenery.orchestra.destroy("new").unwrap();
+    sim.orchestra.destroy("new").unwrap();
     let (name, data) = stream.news().await.unwrap();
     assert_eq!(
         (name.as_str(), &data["power_state"]),
         ("remove", &json!("Running"))
     );
     let path = format!("/events/{}/subscriptions/VM", stream.id);
-    assert_eq!(scenery.call("DELETE", &path, Value::Null).await.status, 204);
+    assert_eq!(sim.call("DELETE", &path, Value::Null).await.status, 204);
     let reply = stream
         .subscribe(
-            &scenery,
+            &sim,
             DEFAULT_TOKEN,
             json!({ "collection": "pool", "fields": "*" }),
         )
         .await;
     assert_eq!(reply.status, 201);
-    scenery.orchestra.halt("other").unwrap();
-    scenery
-        .orchestra
-        .rename_pool("lab pool", "renamed")
-        .unwrap();
+    sim.orchestra.halt("other").unwrap();
+    sim.orchestra.rename_pool("lab pool", "renamed").unwrap();
     let (name, data) = stream.news().await.unwrap();
     assert_eq!(
         (name.as_str(), &data["name_label"]),
@@ -116,32 +112,29 @@ async fn a_subscriber_hears_what_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn things_that_take_time_are_told_when_they_happen() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let sim = Harness::new();
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
     let body = json!({ "collection": "VM", "fields": ["id", "$container"] });
-    stream.subscribe(&scenery, DEFAULT_TOKEN, body).await;
-    let began = scenery.world.clock.now();
-    scenery
-        .orchestra
-        .begin_migration("worker 1", "xcp-2")
-        .unwrap();
+    stream.subscribe(&sim, DEFAULT_TOKEN, body).await;
+    let began = sim.world.clock.now();
+    sim.orchestra.begin_migration("worker 1", "xcp-2").unwrap();
     let (_, data) = stream.news().await.unwrap();
     assert_eq!(data["$container"], H2);
-    assert_eq!(scenery.world.clock.since(began), Duration::from_secs(5));
+    assert_eq!(sim.world.clock.since(began), Duration::from_secs(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_goes_takes_everything_along_and_brings_it_back() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let sim = Harness::new();
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
     for collection in ["VM", "host", "pool"] {
         let body = json!({ "collection": collection, "fields": ["id"] });
         assert_eq!(
-            stream.subscribe(&scenery, DEFAULT_TOKEN, body).await.status,
+            stream.subscribe(&sim, DEFAULT_TOKEN, body).await.status,
             201
         );
     }
-    scenery.orchestra.disconnect_pool("lab pool").unwrap();
+    sim.orchestra.disconnect_pool("lab pool").unwrap();
     for wanted in ["remove", "add"] {
         let mut ids = Vec::new();
         for _ in 0..5 {
@@ -150,20 +143,20 @@ async fn a_pool_that_goes_takes_everything_along_and_brings_it_back() {
             ids.push(data["id"].as_str().unwrap().to_owned());
         }
         assert_eq!(ids, [PA, H2, H1, VM2, VM1]);
-        scenery.orchestra.connect_pool("lab pool").unwrap();
+        sim.orchestra.connect_pool("lab pool").unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_shows_signs_of_life() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    let began = scenery.world.clock.now();
+    let sim = Harness::new();
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
+    let began = sim.world.clock.now();
     for round in 1..=3 {
         let (name, data) = stream.next().await.unwrap();
         assert_eq!((name.as_str(), data["ping"].is_i64()), ("ping", true));
         assert_eq!(
-            scenery.world.clock.since(began),
+            sim.world.clock.since(began),
             Duration::from_secs(30 * round)
         );
     }
@@ -171,44 +164,32 @@ async fn a_stream_shows_signs_of_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_subscription_is_refused() {
-    let scenery = Scenery::new();
-    let stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
+    let sim = Harness::new();
+    let stream = Stream::open(&sim, DEFAULT_TOKEN).await;
     let reply = stream
-        .subscribe(&scenery, DEFAULT_TOKEN, json!({ "collection": "cow" }))
+        .subscribe(&sim, DEFAULT_TOKEN, json!({ "collection": "cow" }))
         .await;
     let wrong = json!({ "message": "Value does not match any allowed schema", "value": "cow" });
-    refused(
-        &reply,
-        422,
-        &json!({ "error": { "body.collection": wrong }, "data": {} }),
-    );
+    answers!(reply, 422, { "error": { "body.collection": wrong }, "data": {} });
     let path = format!("/events/{UNKNOWN}/subscriptions");
-    let reply = scenery
-        .call("POST", &path, json!({ "collection": "VM" }))
-        .await;
+    let reply = sim.call("POST", &path, json!({ "collection": "VM" })).await;
     let data = json!({ "id": UNKNOWN, "type": "event" });
-    refused(
-        &reply,
-        404,
-        &json!({ "error": format!("no such event {UNKNOWN}"), "data": data }),
-    );
+    answers!(reply, 404, { "error": format!("no such event {UNKNOWN}"), "data": data });
 }
 
 #[tokio::test(start_paused = true)]
 async fn somebody_without_rights_hears_nothing() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_user("reader", User::with("p", &[Privilege::read("host")]));
-    scenery.orchestra.set_token("reader-token", "reader");
-    let mut stream = Stream::open(&scenery, "reader-token").await;
+    sim.orchestra.set_token("reader-token", "reader");
+    let mut stream = Stream::open(&sim, "reader-token").await;
     for collection in ["VM", "host"] {
         let body = json!({ "collection": collection, "fields": ["id"] });
-        stream.subscribe(&scenery, "reader-token", body).await;
+        stream.subscribe(&sim, "reader-token", body).await;
     }
-    scenery.orchestra.destroy("worker 1").unwrap();
-    scenery
-        .orchestra
+    sim.orchestra.destroy("worker 1").unwrap();
+    sim.orchestra
         .add_host(&HostSpec::named("new", "lab pool").id(UNKNOWN))
         .unwrap();
     let (name, data) = stream.news().await.unwrap();
@@ -217,27 +198,25 @@ async fn somebody_without_rights_hears_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_a_restart_and_is_forgotten_when_its_reader_goes() {
-    let scenery = Scenery::new();
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    let other = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    assert_eq!(scenery.orchestra.listening(), 2);
+    let sim = Harness::new();
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
+    let other = Stream::open(&sim, DEFAULT_TOKEN).await;
+    assert_eq!(sim.orchestra.listening(), 2);
     drop(other);
-    while scenery.orchestra.listening() > 1 {
+    while sim.orchestra.listening() > 1 {
         tokio::task::yield_now().await;
     }
-    scenery.orchestra.restart();
+    sim.orchestra.restart();
     assert_eq!(stream.news().await, None);
-    assert_eq!(scenery.orchestra.listening(), 0);
-    let mut stream = Stream::open(&scenery, DEFAULT_TOKEN).await;
-    scenery.world.faults.cut_streams(NAME);
+    assert_eq!(sim.orchestra.listening(), 0);
+    let mut stream = Stream::open(&sim, DEFAULT_TOKEN).await;
+    sim.world.faults.cut_streams(NAME);
     assert_eq!(stream.news().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_may_be_no_events() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
-        .set_quirks(|quirks| quirks.no_events = true);
-    assert_eq!(scenery.status("/events").await, 404);
+    let sim = Harness::new();
+    sim.orchestra.set_quirks(|quirks| quirks.no_events = true);
+    assert_eq!(sim.status("/events").await, 404);
 }

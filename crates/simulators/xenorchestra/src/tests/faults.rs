@@ -2,8 +2,8 @@
 
 use super::*;
 
-async fn add(scenery: &Scenery, rule: Value) {
-    let reply = scenery
+async fn add(sim: &Harness, rule: Value) {
+    let reply = sim
         .raw("POST", "/_sim/faults", &rule.to_string(), &[])
         .await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -11,40 +11,21 @@ async fn add(scenery: &Scenery, rule: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn answers_can_be_wrong_in_many_ways() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     let vm = format!("/vms/{VM1}");
-    for (rule, status, fragment) in [
-        (
-            json!({ "operation": "GetVm", "action": "status", "code": 401 }),
-            401,
-            "\"error\"",
-        ),
-        (
-            json!({ "path": "*/vms/*", "action": "status", "code": 503 }),
-            503,
-            "Service Unavailable",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "html", "code": 404 }),
-            404,
-            "<",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "truncated" }),
-            200,
-            "{",
-        ),
-        (
-            json!({ "operation": "GetVm", "action": "status", "code": 200,
-                "headers": { "content-type": "text/html" }, "body": {} }),
-            200,
-            "{}",
-        ),
+    for (rule, status, fragment) in rows![
+        { "operation": "GetVm", "action": "status", "code": 401 } => 401, "\"error\"";
+        { "path": "*/vms/*", "action": "status", "code": 503 } => 503, "Service Unavailable";
+        { "operation": "GetVm", "action": "html", "code": 404 } => 404, "<";
+        { "operation": "GetVm", "action": "truncated" } => 200, "{";
+        { "operation": "GetVm", "action": "status", "code": 200,
+            "headers": { "content-type": "text/html" }, "body": {} } =>
+            200, "{}";
     ] {
         let mut rule = rule;
         rule["times"] = json!(1);
-        add(&scenery, rule.clone()).await;
-        let reply = scenery.call("GET", &vm, Value::Null).await;
+        add(&sim, rule.clone()).await;
+        let reply = sim.call("GET", &vm, Value::Null).await;
         assert_eq!(reply.status, status, "{rule}");
         assert!(reply.text().contains(fragment), "{rule}: {}", reply.text());
         assert!(
@@ -53,45 +34,40 @@ async fn answers_can_be_wrong_in_many_ways() {
             "{rule}"
         );
     }
-    assert_eq!(scenery.status(&vm).await, 200);
+    assert_eq!(sim.status(&vm).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_can_be_late_cut_or_missing() {
-    let scenery = Scenery::new();
+    let sim = Harness::new();
     add(
-        &scenery,
+        &sim,
         json!({ "operation": "GetVms", "action": "delay", "delay": "40s", "times": 1 }),
     )
     .await;
     let began = tokio::time::Instant::now();
-    scenery.get("/vms").await;
+    sim.get("/vms").await;
     assert_eq!(began.elapsed(), Duration::from_secs(40));
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let sent = [("cookie", cookie.as_str())];
     add(
-        &scenery,
+        &sim,
         json!({ "operation": "GetVms", "action": "reset", "times": 1 }),
     )
     .await;
-    assert!(
-        scenery
-            .attempt("GET", "/rest/v0/vms", "", &sent)
-            .await
-            .is_err()
-    );
+    assert!(sim.attempt("GET", "/rest/v0/vms", "", &sent).await.is_err());
     add(
-        &scenery,
+        &sim,
         json!({ "operation": "GetVms", "action": "hang", "times": 1 }),
     )
     .await;
-    let hung = scenery.attempt("GET", "/rest/v0/vms", "", &sent);
+    let hung = sim.attempt("GET", "/rest/v0/vms", "", &sent);
     assert!(
         tokio::time::timeout(Duration::from_secs(60), hung)
             .await
             .is_err()
     );
-    assert_eq!(scenery.status("/vms").await, 200);
+    assert_eq!(sim.status("/vms").await, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,6 +76,6 @@ async fn a_fixture_brings_faults() {
         "{}faults: [{{operation: GetPools, action: status, code: 500}}]",
         usual()
     );
-    let scenery = Scenery::with(&fixture);
-    assert_eq!(scenery.status("/pools").await, 500);
+    let sim = Harness::with(&fixture);
+    assert_eq!(sim.status("/pools").await, 500);
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
 use bowline_simulator::testing::{Reply, send_by_pipe, text_of, whole};
+use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
 use super::*;
@@ -43,17 +44,17 @@ fn usual() -> String {
 }
 
 /// Xen Orchestra on a pipe, and a caller with the default token.
-struct Scenery {
+struct Harness {
     world: World,
     orchestra: Arc<XenOrchestra>,
     _server: Server,
 }
 
-impl Scenery {
+impl Harness {
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Fixture = fixture::parse("test", fixture).unwrap();
-        let orchestra = XenOrchestra::from_fixture(&world, scene).unwrap();
+        let fixture: Fixture = fixture::parse("test", fixture).unwrap();
+        let orchestra = XenOrchestra::from_fixture(&world, fixture).unwrap();
         let server = Server::builder(&world, orchestra.clone()).pipe(AUTHORITY);
         Self {
             world,
@@ -107,8 +108,16 @@ impl Scenery {
     }
 }
 
+/// [`assert_answer`] with the body as JSON.
+macro_rules! answers {
+    ($reply:expr, $status:expr, $body:tt) => {
+        assert_answer(&$reply, $status, &json!($body))
+    };
+}
+use answers;
+
 #[track_caller]
-fn refused(reply: &Reply, status: u16, body: &Value) {
+fn assert_answer(reply: &Reply, status: u16, body: &Value) {
     assert_eq!(
         (reply.status, &reply.json()),
         (status, body),

@@ -11,8 +11,8 @@ use super::*;
 struct Socket(WebSocketStream<DuplexStream>, u64);
 
 impl Socket {
-    async fn open(scenery: &Scenery) -> Self {
-        let stream = scenery.world.pipes.connect(AUTHORITY).unwrap();
+    async fn open(sim: &Harness) -> Self {
+        let stream = sim.world.pipes.connect(AUTHORITY).unwrap();
         let opened = tokio_tungstenite::client_async("ws://xo.sim/api/", stream).await;
         let (socket, response) = opened.unwrap();
         assert_eq!(response.status(), 101);
@@ -39,28 +39,18 @@ impl Socket {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_signs_in_and_makes_a_token() {
-    let scenery = Scenery::new();
-    scenery
-        .orchestra
+    let sim = Harness::new();
+    sim.orchestra
         .set_user("svc-k8s@corp.lan", User::admin("s3cret:x"));
-    let mut socket = Socket::open(&scenery).await;
-    assert_eq!(
-        socket.call("session.getUser", json!({})).await["result"],
-        Value::Null
-    );
+    let mut socket = Socket::open(&sim).await;
+    shows!(socket.call("session.getUser", json!({})).await, {"result": null});
     let reply = socket.call("token.create", json!({})).await;
-    assert_eq!(
-        (&reply["error"]["code"], &reply["error"]["message"]),
-        (&json!(2), &json!("not enough permissions"))
-    );
+    shows!(reply, {"/error/code": 2, "/error/message": "not enough permissions"});
     let user = "svc-k8s@corp.lan";
     let wrong = socket
         .call("session.signIn", json!({ "email": user, "password": "x" }))
         .await;
-    assert_eq!(
-        wrong["error"],
-        json!({ "code": 3, "message": "invalid credentials" })
-    );
+    shows!(wrong, {"error": { "code": 3, "message": "invalid credentials" }});
     let early = socket
         .call(
             "session.signIn",
@@ -75,10 +65,7 @@ async fn somebody_signs_in_and_makes_a_token() {
             json!({ "email": user, "password": "s3cret:x" }),
         )
         .await;
-    assert_eq!(
-        (&reply["result"]["email"], &reply["result"]["permission"]),
-        (&json!(user), &json!("admin"))
-    );
+    shows!(reply, {"/result/email": user, "/result/permission": "admin"});
     let made = socket
         .call(
             "token.create",
@@ -87,13 +74,12 @@ async fn somebody_signs_in_and_makes_a_token() {
         .await;
     let token = made["result"].as_str().unwrap();
     assert_eq!(
-        scenery
-            .call_with(token, "GET", "/vms", Value::Null)
+        sim.call_with(token, "GET", "/vms", Value::Null)
             .await
             .status,
         200
     );
-    let mut other = Socket::open(&scenery).await;
+    let mut other = Socket::open(&sim).await;
     assert_eq!(
         other
             .call("session.signIn", json!({ "token": token }))
@@ -102,7 +88,7 @@ async fn somebody_signs_in_and_makes_a_token() {
     );
     let unknown = other.call("vm.explode", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32_601);
-    let calls = scenery.world.journal.entries();
+    let calls = sim.world.journal.entries();
     let signed: Vec<u16> = calls
         .iter()
         .filter(|it| it.operation == "session.signIn")
@@ -113,8 +99,8 @@ async fn somebody_signs_in_and_makes_a_token() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_listed_and_changes_told() {
-    let scenery = Scenery::new();
-    let mut socket = Socket::open(&scenery).await;
+    let sim = Harness::new();
+    let mut socket = Socket::open(&sim).await;
     socket
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
@@ -138,37 +124,34 @@ async fn objects_are_listed_and_changes_told() {
         )
         .await;
     assert!(named["result"].get(VM2).is_some());
-    scenery.orchestra.halt("worker 1").unwrap();
+    sim.orchestra.halt("worker 1").unwrap();
     let host = socket.next().await.unwrap();
-    assert_eq!(
-        (&host["method"], &host["params"]["type"]),
-        (&json!("all"), &json!("enter"))
-    );
+    shows!(host, {"method": "all", "/params/type": "enter"});
     let vm = socket.next().await.unwrap();
     assert_eq!(vm["params"]["items"][VM1]["power_state"], "Halted");
-    scenery.orchestra.destroy("worker 1").unwrap();
+    sim.orchestra.destroy("worker 1").unwrap();
     assert_eq!(socket.next().await.unwrap()["params"]["type"], "exit");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_ends_with_its_server() {
-    let scenery = Scenery::new();
-    let mut signed = Socket::open(&scenery).await;
+    let sim = Harness::new();
+    let mut signed = Socket::open(&sim).await;
     signed
         .call("session.signIn", json!({ "token": DEFAULT_TOKEN }))
         .await;
-    scenery.orchestra.restart();
+    sim.orchestra.restart();
     assert_eq!(signed.next().await, None);
-    let mut cut = Socket::open(&scenery).await;
-    scenery.world.faults.cut_streams(NAME);
+    let mut cut = Socket::open(&sim).await;
+    sim.world.faults.cut_streams(NAME);
     assert_eq!(cut.next().await, None);
-    let mut open = Socket::open(&scenery).await;
-    drop(scenery);
+    let mut open = Socket::open(&sim).await;
+    drop(sim);
     assert_eq!(open.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_asks_for_no_socket_gets_none() {
-    let scenery = Scenery::new();
-    assert_eq!(scenery.raw("GET", "/api/", "", &[]).await.status, 426);
+    let sim = Harness::new();
+    assert_eq!(sim.raw("GET", "/api/", "", &[]).await.status, 426);
 }

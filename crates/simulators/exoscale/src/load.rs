@@ -1,19 +1,20 @@
-//! Setting the scene of a fixture, and all again. Nothing here takes time.
+//! Loading a fixture, and loading it again. Nothing here takes time.
 
-use bowline_simulator::handle::add_faults;
+use bowline_simulator::handle::{add_all, add_faults};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::balancer_scene::{BalancerSpec, ServiceSpec};
+use super::balancer_fixture::{BalancerSpec, ServiceSpec};
 use super::balancers::NewBalancer;
 use super::catalog::{DEFAULT_TYPE, TEMPLATES, kind};
 use super::config::Config;
 use super::fields::Fields;
+use super::fixture::{ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec};
 use super::instances::{ASSIGNMENTS, NewInstance};
 use super::model::{Cloud, Cluster, Network, Nodepool, Pool, Sort, State, Zone};
 use super::pools::MOST_MEMBERS;
-use super::scene::{ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec};
-use super::{Exoscale, HandleError};
+use super::services::NEW;
+use super::{Exoscale, HandleError, HandleResult};
 
 impl Exoscale {
     /// A cloud with its zones and nothing else.
@@ -28,28 +29,19 @@ impl Exoscale {
         }
     }
 
-    /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), HandleError> {
-        for spec in &self.scene.private_networks {
-            self.add_private_network(spec)?;
-        }
-        for spec in &self.scene.instance_pools {
-            self.add_pool(spec)?;
-        }
-        for spec in &self.scene.instances {
-            self.add_instances(spec)?;
-        }
-        for spec in &self.scene.sks_clusters {
-            self.add_cluster(spec)?;
-        }
-        for spec in &self.scene.load_balancers {
-            self.add_balancer(spec)?;
-        }
-        add_faults(&self.world, super::NAME, &self.scene.faults)
+    pub(super) fn load(&self) -> HandleResult {
+        add_all(&self.fixture.private_networks, |spec| {
+            self.add_private_network(spec)
+        })?;
+        add_all(&self.fixture.instance_pools, |spec| self.add_pool(spec))?;
+        add_all(&self.fixture.instances, |spec| self.add_instances(spec))?;
+        add_all(&self.fixture.sks_clusters, |spec| self.add_cluster(spec))?;
+        add_all(&self.fixture.load_balancers, |spec| self.add_balancer(spec))?;
+        add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything and sets the scene anew.
-    pub(super) fn begin_again(&self) {
+    /// Forgets everything and loads the fixture again.
+    pub(super) fn reset(&self) {
         self.with(|cloud| {
             for zone in cloud.zones.values_mut() {
                 let all: Vec<String> = zone.instances.all().map(|it| it.id.clone()).collect();
@@ -57,8 +49,8 @@ impl Exoscale {
             }
         });
         self.with(|cloud| *cloud = Self::empty(&self.config));
-        // It could be set before, so it can be set again.
-        if let Err(error) = self.play() {
+        // It could be loaded before, so it can be loaded again.
+        if let Err(error) = self.load() {
             tracing::error!(%error, "resetting the simulated Exoscale failed");
         }
     }
@@ -74,7 +66,7 @@ impl Exoscale {
     }
 
     /// Adds a private network, and returns its id.
-    pub fn add_private_network(&self, spec: &NetworkSpec) -> Result<String, HandleError> {
+    pub fn add_private_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
         self.add("add the private network", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
             let id = self.id_or(spec.id.as_ref());
@@ -93,7 +85,7 @@ impl Exoscale {
     }
 
     /// Adds a pool with the members that it makes itself, and returns its id.
-    pub fn add_pool(&self, spec: &PoolSpec) -> Result<String, HandleError> {
+    pub fn add_pool(&self, spec: &PoolSpec) -> HandleResult<String> {
         self.add("add the instance pool", &spec.name, |cloud| {
             self.set_pool(cloud, spec, None)
         })
@@ -138,13 +130,13 @@ impl Exoscale {
     }
 
     /// Adds an instance that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_instance(&self, spec: &InstanceSpec) -> Result<String, HandleError> {
+    pub fn add_instance(&self, spec: &InstanceSpec) -> HandleResult<String> {
         let added = self.add_instances(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many instances as the specification counts, and returns their ids.
-    pub fn add_instances(&self, spec: &InstanceSpec) -> Result<Vec<String>, HandleError> {
+    pub fn add_instances(&self, spec: &InstanceSpec) -> HandleResult<Vec<String>> {
         self.add("add the instance", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || u64::from(count) > MOST_MEMBERS {
@@ -210,7 +202,7 @@ impl Exoscale {
     }
 
     /// Adds a cluster with its nodepools, and returns its id.
-    pub fn add_cluster(&self, spec: &ClusterSpec) -> Result<String, HandleError> {
+    pub fn add_cluster(&self, spec: &ClusterSpec) -> HandleResult<String> {
         self.add("add the cluster", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
             let mut nodepools = Vec::new();
@@ -251,7 +243,7 @@ impl Exoscale {
     }
 
     /// Adds a load balancer with its services that is there at once, and returns its id.
-    pub fn add_balancer(&self, spec: &BalancerSpec) -> Result<String, HandleError> {
+    pub fn add_balancer(&self, spec: &BalancerSpec) -> HandleResult<String> {
         self.add("add the load balancer", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
             let new = NewBalancer {
@@ -271,7 +263,7 @@ impl Exoscale {
     }
 
     /// Adds a service to a load balancer (by id or name) at once, and returns its id.
-    pub fn add_service(&self, balancer: &str, spec: &ServiceSpec) -> Result<String, HandleError> {
+    pub fn add_service(&self, balancer: &str, spec: &ServiceSpec) -> HandleResult<String> {
         self.add("add the service", &spec.name, |cloud| {
             let (zone, id) = found(cloud, Sort::Balancer, balancer)?;
             self.set_service(cloud, (&zone, &id), spec)
@@ -294,10 +286,7 @@ impl Exoscale {
             "protocol": spec.protocol, "strategy": spec.strategy, "port": spec.port,
             "target-port": spec.target_port, "healthcheck": check,
         });
-        let known: Vec<&str> = body
-            .as_object()
-            .map_or_else(Vec::new, |body| body.keys().map(String::as_str).collect());
-        let fields = Fields::parse(&Bytes::from(body.to_string()), &known);
+        let fields = Fields::parse(&Bytes::from(body.to_string()), NEW);
         let service = fields.and_then(|fields| self.new_service(cloud, place, &fields));
         let mut service = service.map_err(|refusal| refusal.text())?;
         if let Some(id) = &spec.id {
@@ -322,7 +311,7 @@ impl Exoscale {
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         self.with(work)
             .map_err(|reason| HandleError::new(task, object, reason))
     }

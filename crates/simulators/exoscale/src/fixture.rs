@@ -1,14 +1,14 @@
-//! A scene: what a cloud contains at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what a cloud contains at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
-use bowline_simulator::faults::{RawRule, Span};
+use bowline_simulator::faults::RawRule;
+use bowline_simulator::timings::Timed;
 use serde::Deserialize;
 
-use super::balancer_scene::BalancerSpec;
-use super::config::{Config, Key, Quirks, Timings};
+use super::balancer_fixture::BalancerSpec;
+use super::config::{Config, Key, Quirks, TimingsSpec};
 
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,7 +18,6 @@ pub struct Fixture {
     pub keys: Vec<KeySpec>,
     /// The zones; none: one.
     pub zones: Vec<String>,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// How the cloud behaves where that is not certain.
     pub quirks: Quirks,
@@ -34,7 +33,6 @@ pub struct Fixture {
     pub faults: Vec<RawRule>,
 }
 
-/// An API key of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeySpec {
@@ -48,37 +46,6 @@ pub struct KeySpec {
     pub deny: BTreeSet<String>,
 }
 
-/// Durations of the fixture, such as `2s` or `500ms`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimingsSpec {
-    /// See [`Timings::operation`].
-    pub operation: Option<Span>,
-    /// See [`Timings::operations`].
-    pub operations: BTreeMap<String, Span>,
-    /// See [`Timings::address`].
-    pub address: Option<Span>,
-    /// See [`Timings::created_invisible`].
-    pub created_invisible: Option<Span>,
-}
-
-impl TimingsSpec {
-    /// The durations, with `or` for what is left out.
-    pub fn over(&self, or: Timings) -> Timings {
-        let length = |given: Option<Span>, or: Duration| given.map_or(or, |span| span.least);
-        let mut operations = or.operations;
-        let given = self.operations.iter();
-        operations.extend(given.map(|(name, span)| (name.clone(), span.least)));
-        Timings {
-            operation: length(self.operation, or.operation),
-            operations,
-            address: length(self.address, or.address),
-            created_invisible: length(self.created_invisible, or.created_invisible),
-        }
-    }
-}
-
-/// A private network of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -92,11 +59,9 @@ pub struct NetworkSpec {
     pub start_ip: Option<Ipv4Addr>,
     /// The last one.
     pub end_ip: Option<Ipv4Addr>,
-    /// Its mask.
     pub netmask: Option<Ipv4Addr>,
 }
 
-/// An instance of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InstanceSpec {
@@ -126,75 +91,22 @@ pub struct InstanceSpec {
     pub labels: BTreeMap<String, String>,
 }
 
-impl InstanceSpec {
+bowline_simulator::setters! {
     /// One instance of that name, with a public address.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
-        self
-    }
-
+    InstanceSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
+    zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
     /// Of that type: `standard.medium`, or an id.
-    #[must_use]
-    pub fn kind(mut self, kind: &str) -> Self {
-        self.kind = Some(kind.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn state(mut self, state: super::State) -> Self {
-        self.state = Some(state.as_str().to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn public_ip(mut self, address: Ipv4Addr) -> Self {
-        self.public_ip = Some(address);
-        self
-    }
-
-    /// Without an IPv4 address.
-    #[must_use]
-    pub fn without_public_ip(mut self) -> Self {
-        self.public_ip_assignment = Some("none".to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn ipv6(mut self, address: Ipv6Addr) -> Self {
-        self.ipv6_address = Some(address);
-        self
-    }
-
+    kind(kind: &str) |spec| spec.kind = Some(kind.to_owned());
+    state(state: super::State) |spec| spec.state = Some(state.as_str().to_owned());
+    public_ip(address: Ipv4Addr) |spec| spec.public_ip = Some(address);
+    ipv6(address: Ipv6Addr) |spec| spec.ipv6_address = Some(address);
     /// In that private network, by name or id.
-    #[must_use]
-    pub fn private_network(mut self, network: &str) -> Self {
-        self.private_networks.push(network.to_owned());
-        self
-    }
-
+    private_network(network: &str) |spec| spec.private_networks.push(network.to_owned());
     /// A member of that pool, by name or id.
-    #[must_use]
-    pub fn pool(mut self, pool: &str) -> Self {
-        self.instance_pool = Some(pool.to_owned());
-        self
-    }
+    pool(pool: &str) |spec| spec.instance_pool = Some(pool.to_owned());
 }
 
-/// An instance pool of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
@@ -219,30 +131,16 @@ pub struct PoolSpec {
     pub labels: BTreeMap<String, String>,
 }
 
-impl PoolSpec {
+bowline_simulator::setters! {
     /// A pool of that name, with so many members of its own making.
-    pub fn named(name: &str, size: u64) -> Self {
-        Self {
-            name: name.to_owned(),
-            size,
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
-        self
-    }
+    PoolSpec::named(name: &str, size: u64) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.size = size;
+    };
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
+    zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
 }
 
-/// A cluster of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSpec {
@@ -256,25 +154,14 @@ pub struct ClusterSpec {
     pub nodepools: Vec<NodepoolSpec>,
 }
 
-impl ClusterSpec {
-    /// A cluster of that name.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
+bowline_simulator::setters! {
+    ClusterSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
     /// With that nodepool, whose instance pool exists, by name or id.
-    #[must_use]
-    pub fn nodepool(mut self, name: &str, pool: &str) -> Self {
-        self.nodepools.push(NodepoolSpec {
-            name: name.to_owned(),
-            instance_pool: Some(pool.to_owned()),
-            ..NodepoolSpec::default()
-        });
-        self
-    }
+    nodepool(name: &str, pool: &str) |spec| spec.nodepools.push(NodepoolSpec {
+        name: name.to_owned(),
+        instance_pool: Some(pool.to_owned()),
+        ..NodepoolSpec::default()
+    });
 }
 
 /// A nodepool of a cluster.
@@ -313,7 +200,7 @@ impl Fixture {
             } else {
                 self.zones.clone()
             },
-            timings: self.timings.over(default.timings),
+            timings: default.timings.or_as(&self.timings),
             quirks: self.quirks,
             public_url: self.public_url.clone(),
         }

@@ -1,14 +1,15 @@
-//! A scene: what a cluster contains at the beginning, as people write it (`cluster.yaml`).
+//! The fixture: what a cluster contains at the beginning, as people write it (`cluster.yaml`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use bowline_simulator::faults::{RawRule, Span};
+use bowline_simulator::faults::RawRule;
+use bowline_simulator::timings::Timed;
 use bowline_talos_api::specs::{PlatformMetadataSpec, SystemInformationSpec};
 use serde::Deserialize;
 
 use super::authorities::Algorithm;
-use super::config::{Config, Timings};
+use super::config::{Config, TimingsSpec};
 
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,33 +19,12 @@ pub struct Fixture {
     pub algorithm: Algorithm,
     /// The name of the cluster in what it issues.
     pub cluster_name: String,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// The ranges that control planes tell.
     pub networks: NetworksSpec,
     pub machines: Vec<MachineSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
-}
-
-/// Durations of the fixture, such as `2s` or `500ms`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimingsSpec {
-    /// See [`Timings::unknown`].
-    pub unknown: Option<Span>,
-    /// See [`Timings::down`].
-    pub down: Option<Span>,
-}
-
-impl TimingsSpec {
-    /// The durations, with `or` for what is left out.
-    pub fn over(self, or: Timings) -> Timings {
-        Timings {
-            unknown: self.unknown.map_or(or.unknown, |span| span.least),
-            down: self.down.map_or(or.down, |span| span.least),
-        }
-    }
 }
 
 /// Ranges of the cluster.
@@ -136,7 +116,6 @@ impl From<SystemSpec> for SystemInformationSpec {
     }
 }
 
-/// A machine of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
@@ -160,61 +139,23 @@ pub struct MachineSpec {
     pub machine_id: Option<String>,
 }
 
-impl MachineSpec {
+bowline_simulator::setters! {
     /// A worker of that name with these addresses.
-    pub fn named(name: &str, addresses: &[&str]) -> Self {
-        Self {
-            name: name.to_owned(),
-            addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn control_plane(mut self) -> Self {
-        self.control_plane = true;
-        self
-    }
-
-    #[must_use]
-    pub fn platform(mut self, platform: PlatformSpec) -> Self {
-        self.platform = platform;
-        self
-    }
-
+    MachineSpec::named(name: &str, addresses: &[&str]) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.addresses = addresses.iter().map(|one| (*one).to_owned()).collect();
+    };
+    control_plane() |spec| spec.control_plane = true;
+    platform(platform: PlatformSpec) |spec| spec.platform = platform;
     /// With that firmware.
-    #[must_use]
-    pub fn system(mut self, system: SystemSpec) -> Self {
-        self.system = Some(system);
-        self
-    }
-
+    system(system: SystemSpec) |spec| spec.system = Some(system);
     /// Whose firmware tells nothing.
-    #[must_use]
-    pub fn without_system(mut self) -> Self {
-        self.without_system = true;
-        self
-    }
-
+    without_system() |spec| spec.without_system = true;
     /// Whose Node has these addresses.
-    #[must_use]
-    pub fn node_ips(mut self, ips: &[IpAddr]) -> Self {
-        self.node_ips = ips.to_vec();
-        self
-    }
-
-    #[must_use]
-    pub fn stage(mut self, stage: super::Stage) -> Self {
-        self.stage = Some(stage.name().to_owned());
-        self
-    }
-
+    node_ips(ips: &[IpAddr]) |spec| spec.node_ips = ips.to_vec();
+    stage(stage: super::Stage) |spec| spec.stage = Some(stage.as_str().to_owned());
     /// A machine of another simulated cloud, by its key in the register of machines.
-    #[must_use]
-    pub fn machine_id(mut self, id: &str) -> Self {
-        self.machine_id = Some(id.to_owned());
-        self
-    }
+    machine_id(id: &str) |spec| spec.machine_id = Some(id.to_owned());
 }
 
 impl Fixture {
@@ -223,7 +164,7 @@ impl Fixture {
         let default = Config::default();
         Config {
             algorithm: self.algorithm,
-            timings: self.timings.over(default.timings),
+            timings: default.timings.or_as(&self.timings),
             pods: self.networks.pods.clone().unwrap_or(default.pods),
             services: self.networks.services.clone().unwrap_or(default.services),
             cluster_name: self.cluster_name.clone(),

@@ -1,14 +1,14 @@
-//! A scene: what there is at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what there is at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use bowline_simulator::faults::{RawRule, Span};
+use bowline_simulator::faults::RawRule;
+use bowline_simulator::timings::Timed;
 use serde::{Deserialize, Deserializer, de};
 
 use super::PowerState;
-use super::config::{Config, Privilege, Quirks, Timings, User};
+use super::config::{Config, Privilege, Quirks, TimingsSpec, User};
 
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,19 +18,15 @@ pub struct Fixture {
     pub users: Vec<UserSpec>,
     /// Tokens; none, and no users: one of the administrator.
     pub tokens: Vec<TokenSpec>,
-    /// How long things take.
     pub timings: TimingsSpec,
-    /// How it is set up.
     pub quirks: Quirks,
     pub pools: Vec<PoolSpec>,
-    /// Hosts of the pools.
     pub hosts: Vec<HostSpec>,
     pub vms: Vec<VmSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
 }
 
-/// A user of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {
@@ -51,7 +47,18 @@ pub struct UserSpec {
     pub otp: Option<String>,
 }
 
-/// A token of the fixture.
+impl UserSpec {
+    pub(super) fn user(&self) -> User {
+        User {
+            id: self.id.clone(),
+            password: self.password.clone(),
+            admin: self.admin,
+            privileges: self.privileges.clone(),
+            otp: self.otp.clone(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
@@ -59,36 +66,6 @@ pub struct TokenSpec {
     pub value: String,
     /// The name of its user.
     pub user: String,
-}
-
-/// Durations of the fixture, such as `2s` or `500ms`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimingsSpec {
-    /// See [`Timings::action`].
-    pub action: Option<Span>,
-    /// See [`Timings::migration`].
-    pub migration: Option<Span>,
-    /// See [`Timings::gap`].
-    pub gap: Option<Span>,
-    /// See [`Timings::guest`].
-    pub guest: Option<Span>,
-    /// See [`Timings::load`].
-    pub load: Option<Span>,
-}
-
-impl TimingsSpec {
-    /// The durations, with `or` for what is left out.
-    pub fn over(&self, or: Timings) -> Timings {
-        let length = |given: Option<Span>, or: Duration| given.map_or(or, |span| span.least);
-        Timings {
-            action: length(self.action, or.action),
-            migration: length(self.migration, or.migration),
-            gap: length(self.gap, or.gap),
-            guest: length(self.guest, or.guest),
-            load: length(self.load, or.load),
-        }
-    }
 }
 
 /// A number of bytes: `4294967296`, `4GiB`, `512 MiB`.
@@ -138,7 +115,6 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A pool of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
@@ -155,20 +131,9 @@ pub struct PoolSpec {
     pub tags: Vec<String>,
 }
 
-impl PoolSpec {
-    /// A pool of that name.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
+bowline_simulator::setters! {
+    PoolSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
 }
 
 /// A host of the fixture. The first of a pool is its master.
@@ -192,24 +157,15 @@ pub struct HostSpec {
     pub tags: Vec<String>,
 }
 
-impl HostSpec {
+bowline_simulator::setters! {
     /// A host of that name in that pool, by name or id.
-    pub fn named(name: &str, pool: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            pool: Some(pool.to_owned()),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
+    HostSpec::named(name: &str, pool: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.pool = Some(pool.to_owned());
+    };
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
 }
 
-/// A VM of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VmSpec {
@@ -245,112 +201,48 @@ pub struct VmSpec {
     /// It is a template, which is not listed among VMs.
     pub template: bool,
     pub tags: Vec<String>,
-    /// Its other configuration.
     pub other: BTreeMap<String, String>,
 }
 
-impl VmSpec {
+bowline_simulator::setters! {
     /// A VM of that name, which runs.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
+    VmSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
     /// As many of them.
-    #[must_use]
-    pub fn count(mut self, count: u32) -> Self {
-        self.count = Some(count);
-        self
-    }
-
+    count(count: u32) |spec| spec.count = Some(count);
     /// In that pool, by name or id.
-    #[must_use]
-    pub fn pool(mut self, pool: &str) -> Self {
-        self.pool = Some(pool.to_owned());
-        self
-    }
-
+    pool(pool: &str) |spec| spec.pool = Some(pool.to_owned());
     /// On that host, by name or id.
-    #[must_use]
-    pub fn host(mut self, host: &str) -> Self {
-        self.host = Some(host.to_owned());
-        self
-    }
-
+    host(host: &str) |spec| spec.host = Some(host.to_owned());
     /// With a disk on storage of that host alone, by name or id.
-    #[must_use]
-    pub fn local_disk(mut self, host: &str) -> Self {
-        self.local_disk = Some(host.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn power(mut self, state: PowerState) -> Self {
-        self.power_state = Some(state.as_str().to_owned());
-        self
-    }
-
+    local_disk(host: &str) |spec| spec.local_disk = Some(host.to_owned());
+    power(state: PowerState) |spec| spec.power_state = Some(state.as_str().to_owned());
     /// With so many processors at most, and so many bytes of memory.
-    #[must_use]
-    pub fn size(mut self, cpus: u32, memory: u64) -> Self {
-        self.cpus = Some(cpus);
-        self.memory = Some(Size(memory));
-        self
-    }
-
-    #[must_use]
-    pub fn ip(mut self, address: &str) -> Self {
-        self.ip = Some(address.to_owned());
-        self
-    }
-
+    size(cpus: u32, memory: u64) |spec| {
+        spec.cpus = Some(cpus);
+        spec.memory = Some(Size(memory));
+    };
+    ip(address: &str) |spec| spec.ip = Some(address.to_owned());
     /// With guest tools that tell this.
-    #[must_use]
-    pub fn guest(mut self, pairs: &[(&str, &str)]) -> Self {
+    guest(pairs: &[(&str, &str)]) |spec| {
         let owned = pairs
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        self.guest = Some(owned.collect());
-        self
-    }
-
+        spec.guest = Some(owned.collect());
+    };
     /// Without guest tools.
-    #[must_use]
-    pub fn no_tools(mut self) -> Self {
-        self.no_tools = true;
-        self
-    }
-
-    /// With that tag too.
-    #[must_use]
-    pub fn tag(mut self, tag: &str) -> Self {
-        self.tags.push(tag.to_owned());
-        self
-    }
+    no_tools() |spec| spec.no_tools = true;
+    tag(tag: &str) |spec| spec.tags.push(tag.to_owned());
 }
 
 impl Fixture {
     /// The part that says what it is like.
     pub fn config(&self) -> Config {
         let default = Config::default();
-        let users = self.users.iter().map(|spec| {
-            let user = User {
-                id: spec.id.clone(),
-                password: spec.password.clone(),
-                admin: spec.admin,
-                privileges: spec.privileges.clone(),
-                otp: spec.otp.clone(),
-            };
-            (spec.name.clone(), user)
-        });
+        let users = self
+            .users
+            .iter()
+            .map(|spec| (spec.name.clone(), spec.user()));
         let tokens = self
             .tokens
             .iter()
@@ -363,7 +255,7 @@ impl Fixture {
             } else {
                 tokens.collect()
             },
-            timings: self.timings.over(default.timings),
+            timings: default.timings.or_as(&self.timings),
             quirks: self.quirks.clone(),
         }
     }

@@ -1,11 +1,10 @@
-//! Load balancers of a scene.
+//! Load balancers of the fixture.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// A load balancer of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalancerSpec {
@@ -21,36 +20,14 @@ pub struct BalancerSpec {
     pub services: Vec<ServiceSpec>,
 }
 
-impl BalancerSpec {
-    /// A load balancer of that name.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
+bowline_simulator::setters! {
+    BalancerSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
     /// With that address.
-    #[must_use]
-    pub fn ip(mut self, ip: Ipv4Addr) -> Self {
-        self.ip = Some(ip);
-        self
-    }
-
-    #[must_use]
-    pub fn service(mut self, service: ServiceSpec) -> Self {
-        self.services.push(service);
-        self
-    }
+    ip(ip: Ipv4Addr) |spec| spec.ip = Some(ip);
+    service(service: ServiceSpec) |spec| spec.services.push(service);
 }
 
-/// A service of a load balancer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {

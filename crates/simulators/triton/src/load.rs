@@ -1,21 +1,21 @@
-//! Setting the scene of a fixture, and all again. Nothing here takes time.
+//! Loading a fixture, and loading it again. Nothing here takes time.
 
 use std::net::Ipv4Addr;
 
-use bowline_simulator::handle::add_faults;
+use bowline_simulator::handle::{add_all, add_faults};
 use serde_json::Map;
 
 use super::config::{DEFAULT_DATACENTER, Timings};
 use super::firewall::{Parsed, Rule};
+use super::fixture::{
+    AccountSpec, Fixture, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec,
+    UserSpec,
+};
 use super::keys::PublicKey;
 use super::model::{
     Account, Cloud, Image, Key, Machine, Network, Package, Policy, Rights, Role, State, User,
 };
-use super::scene::{
-    AccountSpec, Fixture, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec,
-    UserSpec,
-};
-use super::{HandleError, Triton};
+use super::{HandleError, HandleResult, Triton};
 
 /// The most machines that one entry of a fixture makes.
 const MOST_MACHINES: u32 = 10_000;
@@ -24,49 +24,36 @@ const KEPT_BACK: u32 = 5;
 
 impl Triton {
     /// A cloud with nothing in it.
-    pub(super) fn empty(scene: &Fixture) -> Cloud {
-        let datacenter = scene.datacenter.clone();
+    pub(super) fn empty(fixture: &Fixture) -> Cloud {
+        let datacenter = fixture.datacenter.clone();
         Cloud {
             datacenter: datacenter.unwrap_or_else(|| DEFAULT_DATACENTER.to_owned()),
-            datacenters: scene.datacenters.clone(),
-            services: scene.services.clone(),
-            compute_nodes: scene.compute_nodes.clone(),
-            timings: scene.timings.over(&Timings::default()),
-            quirks: scene.quirks,
-            throttle: (!scene.unlimited).then(|| scene.throttle.unwrap_or_default()),
-            wildcard_zone: scene.wildcard_zone.clone(),
+            datacenters: fixture.datacenters.clone(),
+            services: fixture.services.clone(),
+            compute_nodes: fixture.compute_nodes.clone(),
+            timings: Timings::default().with(&fixture.timings),
+            quirks: fixture.quirks,
+            throttle: (!fixture.unlimited).then(|| fixture.throttle.unwrap_or_default()),
+            wildcard_zone: fixture.wildcard_zone.clone(),
             ..Cloud::default()
         }
     }
 
-    /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), HandleError> {
-        for spec in &self.scene.accounts {
-            self.add_account(spec)?;
-        }
-        for spec in &self.scene.networks {
-            self.add_network(spec)?;
-        }
-        for spec in &self.scene.packages {
-            self.add_package(spec)?;
-        }
-        for spec in &self.scene.images {
-            self.add_image(spec)?;
-        }
-        for spec in &self.scene.machines {
-            self.add_machines(spec)?;
-        }
-        for spec in &self.scene.fwrules {
-            self.add_rule(spec)?;
-        }
-        add_faults(&self.world, super::NAME, &self.scene.faults)?;
+    pub(super) fn load(&self) -> HandleResult {
+        add_all(&self.fixture.accounts, |spec| self.add_account(spec))?;
+        add_all(&self.fixture.networks, |spec| self.add_network(spec))?;
+        add_all(&self.fixture.packages, |spec| self.add_package(spec))?;
+        add_all(&self.fixture.images, |spec| self.add_image(spec))?;
+        add_all(&self.fixture.machines, |spec| self.add_machines(spec))?;
+        add_all(&self.fixture.fwrules, |spec| self.add_rule(spec))?;
+        add_faults(&self.world, super::NAME, &self.fixture.faults)?;
         // What is there at the beginning has been published long ago.
         self.with(|cloud| cloud.publish(self.now()));
         Ok(())
     }
 
-    /// Forgets everything and sets the scene anew.
-    pub(super) fn begin_again(&self) {
+    /// Forgets everything and loads the fixture again.
+    pub(super) fn reset(&self) {
         self.with(|cloud| {
             let all: Vec<String> = cloud.machines.keys().cloned().collect();
             for id in all {
@@ -74,15 +61,15 @@ impl Triton {
                 cloud.touched.push((id, Vec::new()));
             }
         });
-        self.with(|cloud| *cloud = Self::empty(&self.scene));
-        // It could be set before, so it can be set again.
-        if let Err(error) = self.play() {
+        self.with(|cloud| *cloud = Self::empty(&self.fixture));
+        // It could be loaded before, so it can be loaded again.
+        if let Err(error) = self.load() {
             tracing::error!(%error, "resetting the simulated Triton failed");
         }
     }
 
     /// Adds an account, and returns its id.
-    pub fn add_account(&self, spec: &AccountSpec) -> Result<String, HandleError> {
+    pub fn add_account(&self, spec: &AccountSpec) -> HandleResult<String> {
         self.add("add the account", &spec.login, |cloud| {
             let now = self.now();
             let id = self.id_or(spec.id.as_ref());
@@ -179,7 +166,7 @@ impl Triton {
     }
 
     /// Adds a network or a pool of them, and returns its id.
-    pub fn add_network(&self, spec: &NetworkSpec) -> Result<String, HandleError> {
+    pub fn add_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
         self.add("add the network", &spec.name, |cloud| {
             let mut network = self.network(cloud, spec)?;
             for member in &spec.pool {
@@ -205,7 +192,7 @@ impl Triton {
         let mut owner = spec.owner.clone();
         if let Some(vlan) = spec.vlan_id {
             // As they are written, and not by name.
-            let first = self.scene.accounts.first().map(|it| it.login.clone());
+            let first = self.fixture.accounts.first().map(|it| it.login.clone());
             let first = first.or_else(|| cloud.accounts.keys().next().cloned());
             owner = owner.or(first);
             let account = owner
@@ -256,7 +243,7 @@ impl Triton {
     }
 
     /// Adds a package, and returns its id.
-    pub fn add_package(&self, spec: &PackageSpec) -> Result<String, HandleError> {
+    pub fn add_package(&self, spec: &PackageSpec) -> HandleResult<String> {
         self.add("add the package", &spec.name, |cloud| {
             let memory = spec.memory.unwrap_or(1024);
             let package = Package {
@@ -276,7 +263,7 @@ impl Triton {
     }
 
     /// Adds an image, and returns its id.
-    pub fn add_image(&self, spec: &ImageSpec) -> Result<String, HandleError> {
+    pub fn add_image(&self, spec: &ImageSpec) -> HandleResult<String> {
         let word =
             |given: &Option<String>, or: &str| given.clone().unwrap_or_else(|| or.to_owned());
         self.add("add the image", &spec.name, |cloud| {
@@ -296,13 +283,13 @@ impl Triton {
     }
 
     /// Adds a machine that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_machine(&self, spec: &MachineSpec) -> Result<String, HandleError> {
+    pub fn add_machine(&self, spec: &MachineSpec) -> HandleResult<String> {
         let added = self.add_machines(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many machines as the specification counts, and returns their ids.
-    pub fn add_machines(&self, spec: &MachineSpec) -> Result<Vec<String>, HandleError> {
+    pub fn add_machines(&self, spec: &MachineSpec) -> HandleResult<Vec<String>> {
         self.add("add the machine", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || count > MOST_MACHINES {
@@ -336,7 +323,7 @@ impl Triton {
         let owner = match &spec.owner {
             Some(login) => cloud.accounts.get(login),
             None => self
-                .scene
+                .fixture
                 .accounts
                 .first()
                 .and_then(|it| cloud.accounts.get(&it.login)),
@@ -391,9 +378,9 @@ impl Triton {
     }
 
     /// Adds a firewall rule, and returns its id.
-    pub fn add_rule(&self, spec: &RuleSpec) -> Result<String, HandleError> {
+    pub fn add_rule(&self, spec: &RuleSpec) -> HandleResult<String> {
         self.add("add the firewall rule", &spec.rule, |cloud| {
-            let first = self.scene.accounts.first().map(|it| it.login.clone());
+            let first = self.fixture.accounts.first().map(|it| it.login.clone());
             let owner = spec.owner.clone().or(first);
             let rule = Rule {
                 id: self.id_or(spec.id.as_ref()),
@@ -418,7 +405,7 @@ impl Triton {
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         self.with(work)
             .map_err(|reason| HandleError::new(task, object, reason))
     }

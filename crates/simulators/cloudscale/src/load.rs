@@ -1,6 +1,6 @@
-//! Setting the scene of a fixture: public networks, private ones, floating IPs, and all again.
+//! Loading a fixture: public networks, private ones, floating IPs, and loading it again.
 
-use bowline_simulator::handle::add_faults;
+use bowline_simulator::handle::{add_all, add_faults};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -11,14 +11,14 @@ use super::balancers::find_balancer;
 use super::catalog::{DEFAULT_ZONE, ZONES};
 use super::config::Config;
 use super::fields::check_zone;
+use super::fixture::{FloatingIpSpec, NetworkSpec};
 use super::history::History;
 use super::model::{Cloud, FloatingIp, Network, PublicNetwork, Subnet, Target, host, version_of};
 use super::networks::{DEFAULT_MTU, resolvers_or_default};
 use super::render::reverse_ptr;
-use super::scene::{FloatingIpSpec, NetworkSpec};
 use super::servers::machine_id;
 use super::shelf::keep;
-use super::{Cloudscale, HandleError, floating};
+use super::{Cloudscale, HandleError, HandleResult, floating};
 
 impl Cloudscale {
     /// A cloud with its public networks and nothing else.
@@ -62,39 +62,34 @@ impl Cloudscale {
         cloud
     }
 
-    /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), HandleError> {
-        for network in &self.scene.networks {
-            self.add_network(network)?;
-        }
-        for machine in &self.scene.machines {
-            self.add_server(machine)?;
-        }
-        for balancer in &self.scene.load_balancers {
-            self.add_balancer(balancer)?;
-        }
-        for floating in &self.scene.floating_ips {
-            self.add_floating_ip(floating)?;
-        }
-        add_faults(&self.world, super::NAME, &self.scene.faults)
+    pub(super) fn load(&self) -> HandleResult {
+        add_all(&self.fixture.networks, |network| self.add_network(network))?;
+        add_all(&self.fixture.machines, |machine| self.add_server(machine))?;
+        add_all(&self.fixture.load_balancers, |balancer| {
+            self.add_balancer(balancer)
+        })?;
+        add_all(&self.fixture.floating_ips, |floating| {
+            self.add_floating_ip(floating)
+        })?;
+        add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything and sets the scene anew.
-    pub(super) fn begin_again(&self) {
+    /// Forgets everything and loads the fixture again.
+    pub(super) fn reset(&self) {
         let gone = self.servers();
         *self.lock() = Self::empty(&self.world, &self.config);
         *self.history() = History::default();
         for machine in gone {
             self.world.machines.destroy(&machine_id(&machine.uuid));
         }
-        // It could be set before, so it can be set again.
-        if let Err(error) = self.play() {
+        // It could be loaded before, so it can be loaded again.
+        if let Err(error) = self.load() {
             tracing::error!(%error, "resetting the simulated cloudscale failed");
         }
     }
 
     /// Adds a network with its subnets and returns its uuid.
-    pub fn add_network(&self, spec: &NetworkSpec) -> Result<String, HandleError> {
+    pub fn add_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
         let failed = |reason: String| HandleError::new("add the network", &spec.name, reason);
         let zone = spec.zone.clone().unwrap_or_else(|| DEFAULT_ZONE.to_owned());
         check_zone("zone", &zone).map_err(|refusal| failed(refusal.message))?;
@@ -134,7 +129,7 @@ impl Cloudscale {
     }
 
     /// Adds a floating IP and returns its address.
-    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> Result<IpAddr, HandleError> {
+    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> HandleResult<IpAddr> {
         let failed = |reason: String| HandleError {
             task: "add the floating IP",
             object: spec

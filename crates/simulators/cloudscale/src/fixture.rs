@@ -1,15 +1,16 @@
-//! A scene: what a cloud contains at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what a cloud contains at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bowline_simulator::faults::{RawRule, Span};
+use bowline_simulator::timings::Timed;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use super::balancers::BalancerSpec;
-use super::config::{BalancerTimings, Config, DEFAULT_PROJECT, Quirks, Timings, Token};
+use super::config::{Config, DEFAULT_PROJECT, Quirks, TimingsSpec, Token};
 
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,7 +18,6 @@ use super::config::{BalancerTimings, Config, DEFAULT_PROJECT, Quirks, Timings, T
 pub struct Fixture {
     /// Who may use the cloud; none: one token for everything.
     pub tokens: Vec<TokenSpec>,
-    /// How long things take.
     pub timings: TimingsSpec,
     /// How the cloud behaves where that is not certain.
     pub quirks: Quirks,
@@ -25,7 +25,6 @@ pub struct Fixture {
     pub public_url: Option<String>,
     /// Networks and their subnets.
     pub networks: Vec<NetworkSpec>,
-    /// Servers.
     pub machines: Vec<MachineSpec>,
     pub load_balancers: Vec<BalancerSpec>,
     pub floating_ips: Vec<FloatingIpSpec>,
@@ -33,7 +32,6 @@ pub struct Fixture {
     pub faults: Vec<RawRule>,
 }
 
-/// A token of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
@@ -47,62 +45,15 @@ pub struct TokenSpec {
     pub read_only: bool,
 }
 
-/// Durations of the fixture, such as `2s` or `500ms`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TimingsSpec {
-    /// See [`Timings::create`].
-    pub create: Option<Length>,
-    /// See [`Timings::start`].
-    pub start: Option<Length>,
-    /// See [`Timings::stop`].
-    pub stop: Option<Length>,
-    /// See [`Timings::reboot`].
-    pub reboot: Option<Length>,
-    /// See [`Timings::created_invisible`].
-    pub created_invisible: Option<Length>,
-    /// See [`Timings::deleted_visible`].
-    pub deleted_visible: Option<Length>,
-    /// See [`Timings::balancers`].
-    pub load_balancers: BalancerTimingsSpec,
-}
-
-/// Durations of load balancers.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BalancerTimingsSpec {
-    /// See [`BalancerTimings::create`].
-    pub create: Option<Length>,
-    /// See [`BalancerTimings::change`].
-    pub change: Option<Length>,
-    /// See [`BalancerTimings::call`].
-    pub call: Option<Length>,
-    /// See [`BalancerTimings::removal`].
-    pub removal: Option<Length>,
-    /// See [`BalancerTimings::check`].
-    pub check: Option<Length>,
-}
-
-impl BalancerTimingsSpec {
-    /// The durations, with `or` for what is left out.
-    pub fn over(&self, or: BalancerTimings) -> BalancerTimings {
-        BalancerTimings {
-            create: length(self.create, or.create),
-            change: length(self.change, or.change),
-            call: length(self.call, or.call),
-            removal: length(self.removal, or.removal),
-            check: length(self.check, or.check),
-        }
-    }
-}
-
-fn length(given: Option<Length>, or: Duration) -> Duration {
-    given.map_or(or, |Length(length)| length)
-}
-
 /// A single length of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Length(pub Duration);
+
+impl From<Length> for Duration {
+    fn from(Length(length): Length) -> Self {
+        length
+    }
+}
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -117,8 +68,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// A network of the fixture.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSpec {
     /// Its name, by which machines of the fixture refer to it.
@@ -135,39 +85,24 @@ pub struct NetworkSpec {
     pub subnets: Vec<SubnetSpec>,
 }
 
-impl NetworkSpec {
+bowline_simulator::setters! {
     /// A network of that name without subnets.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            uuid: None,
-            project: default_project(),
-            zone: None,
-            mtu: None,
-            tags: BTreeMap::new(),
-            subnets: Vec::new(),
-        }
-    }
-
-    /// With a further subnet.
-    #[must_use]
-    pub fn subnet(mut self, cidr: IpNet) -> Self {
-        self.subnets.push(SubnetSpec {
-            cidr,
-            uuid: None,
-            gateway: None,
-            dns_servers: None,
-            tags: BTreeMap::new(),
-        });
-        self
-    }
+    NetworkSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.project = default_project();
+    };
+    subnet(cidr: IpNet) |spec| spec.subnets.push(SubnetSpec {
+        cidr,
+        uuid: None,
+        gateway: None,
+        dns_servers: None,
+        tags: BTreeMap::new(),
+    });
 }
 
-/// A subnet of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubnetSpec {
-    /// Its range.
     pub cidr: IpNet,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
@@ -179,7 +114,7 @@ pub struct SubnetSpec {
 }
 
 /// A server of the fixture, of the control handle and of tests.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
     /// Its name. With `count`, a number is added to it: `worker-1`, `worker-2`, …
@@ -201,63 +136,24 @@ pub struct MachineSpec {
     pub tags: BTreeMap<String, String>,
 }
 
-impl MachineSpec {
+bowline_simulator::setters! {
     /// A running machine of that name with one public interface.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            count: None,
-            uuid: None,
-            project: default_project(),
-            zone: None,
-            flavor: None,
-            image: None,
-            status: None,
-            interfaces: None,
-            tags: BTreeMap::new(),
-        }
-    }
-
-    #[must_use]
-    pub fn uuid(mut self, uuid: &str) -> Self {
-        self.uuid = Some(uuid.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn project(mut self, project: &str) -> Self {
-        project.clone_into(&mut self.project);
-        self
-    }
-
-    #[must_use]
-    pub fn zone(mut self, zone: &str) -> Self {
-        self.zone = Some(zone.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn flavor(mut self, flavor: &str) -> Self {
-        self.flavor = Some(flavor.to_owned());
-        self
-    }
-
+    MachineSpec::named(name: &str) |spec| {
+        name.clone_into(&mut spec.name);
+        spec.project = default_project();
+    };
+    uuid(uuid: &str) |spec| spec.uuid = Some(uuid.to_owned());
+    project(project: &str) |spec| project.clone_into(&mut spec.project);
+    zone(zone: &str) |spec| spec.zone = Some(zone.to_owned());
+    flavor(flavor: &str) |spec| spec.flavor = Some(flavor.to_owned());
     /// Not running.
-    #[must_use]
-    pub fn stopped(mut self) -> Self {
-        self.status = Some("stopped".to_owned());
-        self
-    }
-
+    stopped() |spec| spec.status = Some("stopped".to_owned());
     /// With a further interface: `public`, or a network by name or uuid.
-    #[must_use]
-    pub fn interface(mut self, network: &str, addresses: Option<Vec<IpAddr>>) -> Self {
-        self.interfaces.get_or_insert_default().push(InterfaceSpec {
-            network: network.to_owned(),
-            addresses,
-        });
-        self
-    }
+    interface(network: &str, addresses: Option<Vec<IpAddr>>) |spec| {
+        let network = network.to_owned();
+        let interfaces = spec.interfaces.get_or_insert_default();
+        interfaces.push(InterfaceSpec { network, addresses });
+    };
 }
 
 /// An interface of a machine.
@@ -270,7 +166,6 @@ pub struct InterfaceSpec {
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// A floating IP of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FloatingIpSpec {
@@ -306,22 +201,13 @@ impl Fixture {
             project: token.project.clone(),
             read_only: token.read_only,
         });
-        let (given, or) = (&self.timings, default.timings);
         Config {
             tokens: if self.tokens.is_empty() {
                 default.tokens
             } else {
                 tokens.collect()
             },
-            timings: Timings {
-                create: length(given.create, or.create),
-                start: length(given.start, or.start),
-                stop: length(given.stop, or.stop),
-                reboot: length(given.reboot, or.reboot),
-                created_invisible: length(given.created_invisible, or.created_invisible),
-                deleted_visible: length(given.deleted_visible, or.deleted_visible),
-                balancers: given.load_balancers.over(or.balancers),
-            },
+            timings: default.timings.or_as(&self.timings),
             quirks: self.quirks,
             public_url: self.public_url.clone(),
         }

@@ -1,4 +1,4 @@
-//! A scene: what a simulated Triton contains at the beginning, as people write it (`cloud.yaml`).
+//! The fixture: what a data center contains at the beginning, as people write it (`cloud.yaml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -23,9 +23,7 @@ pub struct Fixture {
     pub services: BTreeMap<String, String>,
     /// The root of the API's addresses, instead of the `Host` header.
     pub public_url: Option<String>,
-    /// How long things take.
     pub timings: TimingsSpec,
-    /// Switches.
     pub quirks: Quirks,
     /// The limits of calls; left out: those of a real one.
     pub throttle: Option<Throttle>,
@@ -43,13 +41,11 @@ pub struct Fixture {
     /// The physical servers, by id.
     pub compute_nodes: Vec<String>,
     pub machines: Vec<MachineSpec>,
-    /// Firewall rules.
     pub fwrules: Vec<RuleSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
 }
 
-/// An account of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
@@ -76,7 +72,6 @@ pub struct AccountSpec {
     pub limits: Vec<Limit>,
     /// Its VLANs: names by number.
     pub vlans: BTreeMap<u16, String>,
-    /// Its sub-users.
     pub users: Vec<UserSpec>,
     pub roles: Vec<RoleSpec>,
     /// Its policies: rules by name.
@@ -89,13 +84,10 @@ pub struct AccountSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserSpec {
-    /// Their login.
     pub login: String,
-    /// Their keys.
     pub keys: Vec<String>,
 }
 
-/// A role of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RoleSpec {
@@ -107,7 +99,6 @@ pub struct RoleSpec {
     pub policies: Vec<String>,
 }
 
-/// A network of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -151,7 +142,6 @@ impl NetworkSpec {
     }
 }
 
-/// A package of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PackageSpec {
@@ -162,15 +152,12 @@ pub struct PackageSpec {
     pub memory: Option<u64>,
     /// MiB of disk; 25 times the memory if left out.
     pub disk: Option<u64>,
-    /// Processors.
     pub vcpus: u64,
-    /// The brand of its machines.
     pub brand: Option<String>,
     /// It may not be used with a fabric network.
     pub no_fabric: bool,
 }
 
-/// An image of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageSpec {
@@ -189,7 +176,6 @@ pub struct ImageSpec {
     pub published_at: Option<jiff::Timestamp>,
 }
 
-/// A machine of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSpec {
@@ -226,59 +212,26 @@ pub struct MachineSpec {
     pub role_tags: BTreeSet<String>,
 }
 
-impl MachineSpec {
+bowline_simulator::setters! {
     /// One machine of that name on the default networks.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn package(mut self, package: &str) -> Self {
-        self.package = Some(package.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn state(mut self, state: State) -> Self {
-        self.state = Some(state.as_str().to_owned());
-        self
-    }
-
+    MachineSpec::named(name: &str) |spec| name.clone_into(&mut spec.name);
+    id(id: &str) |spec| spec.id = Some(id.to_owned());
+    package(package: &str) |spec| spec.package = Some(package.to_owned());
+    state(state: State) |spec| spec.state = Some(state.as_str().to_owned());
     /// On these networks, by id or name, and no others.
-    #[must_use]
-    pub fn networks(mut self, networks: &[&str]) -> Self {
-        self.networks = Some(networks.iter().map(ToString::to_string).collect());
-        self
-    }
-
+    networks(networks: &[&str]) |spec| {
+        spec.networks = Some(networks.iter().map(ToString::to_string).collect());
+    };
     /// With these addresses, in the order of its networks.
-    #[must_use]
-    pub fn addresses(mut self, addresses: &[&str]) -> Self {
-        self.addresses = addresses.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    #[must_use]
-    pub fn tag(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.tags.insert(key.to_owned(), value.into());
-        self
-    }
+    addresses(addresses: &[&str]) |spec| {
+        spec.addresses = addresses.iter().map(ToString::to_string).collect();
+    };
+    tag(key: &str, value: impl Into<Value>) |spec| spec.tags.insert(key.to_owned(), value.into());
 }
 
-/// A firewall rule of the fixture.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// The rule itself.
     pub rule: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,

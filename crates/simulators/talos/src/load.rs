@@ -1,6 +1,6 @@
-//! Setting the scene of a fixture, and all again. Nothing here takes time.
+//! Loading a fixture, and loading it again. Nothing here takes time.
 
-use bowline_simulator::handle::add_faults;
+use bowline_simulator::handle::{add_all, add_faults};
 use std::net::IpAddr;
 
 use bowline_talos_api::Single;
@@ -8,21 +8,18 @@ use bowline_talos_api::specs::{
     AddressStatusSpec, ControllerManagerConfigSpec, NodenameSpec, SystemInformationSpec,
 };
 
+use super::fixture::MachineSpec;
 use super::model::{Cluster, Machine, Resources};
-use super::scene::MachineSpec;
-use super::{HandleError, Stage, Talos, notation};
+use super::{HandleError, HandleResult, Stage, Talos, notation};
 
 impl Talos {
-    /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), HandleError> {
-        for spec in &self.scene.machines {
-            self.add_machine(spec)?;
-        }
-        add_faults(&self.world, super::NAME, &self.scene.faults)
+    pub(super) fn load(&self) -> HandleResult {
+        add_all(&self.fixture.machines, |spec| self.add_machine(spec))?;
+        add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything but who is trusted, and sets the scene anew.
-    pub(super) fn begin_again(&self) {
+    /// Forgets everything but who is trusted, and loads the fixture again.
+    pub(super) fn reset(&self) {
         let now = self.now();
         self.with(|cluster| {
             let names: Vec<String> = cluster.machines.keys().cloned().collect();
@@ -38,14 +35,14 @@ impl Talos {
             cluster.timings = self.config.timings;
             cluster.server_names = None;
         });
-        // It could be set before, so it can be set again.
-        if let Err(error) = self.play() {
+        // It could be loaded before, so it can be loaded again.
+        if let Err(error) = self.load() {
             tracing::error!(%error, "resetting the simulated Talos machines failed");
         }
     }
 
     /// Adds a machine that is there at once.
-    pub fn add_machine(&self, spec: &MachineSpec) -> Result<(), HandleError> {
+    pub fn add_machine(&self, spec: &MachineSpec) -> HandleResult {
         let failed = |reason: String| {
             HandleError::new("add", &format!("the machine {:?}", spec.name), reason)
         };

@@ -1,12 +1,12 @@
-//! Setting a scene: pools, hosts and VMs that are there at once.
+//! Loading a fixture: pools, hosts and VMs that are there at once.
 
-use bowline_simulator::handle::add_faults;
+use bowline_simulator::handle::{add_all, add_faults};
 use jiff::Timestamp;
 
-use super::HandleError;
 use super::config::Config;
+use super::fixture::{HostSpec, PoolSpec, VmSpec};
 use super::model::{Cloud, Connection, Host, Kind, Pool, PowerState, Token, Vm};
-use super::scene::{HostSpec, PoolSpec, VmSpec};
+use super::{HandleError, HandleResult};
 use super::{World, XenOrchestra};
 
 /// VMs that one specification may ask for.
@@ -36,28 +36,21 @@ impl XenOrchestra {
         }
     }
 
-    /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), HandleError> {
+    pub(super) fn load(&self) -> HandleResult {
         for user in self.config.tokens.values() {
             if !self.config.users.contains_key(user) {
                 let reason = "there is no user of that name".to_owned();
                 return Err(HandleError::new("give a token to", user, reason));
             }
         }
-        for spec in &self.scene.pools {
-            self.add_pool(spec)?;
-        }
-        for spec in &self.scene.hosts {
-            self.add_host(spec)?;
-        }
-        for spec in &self.scene.vms {
-            self.add_vms(spec)?;
-        }
-        add_faults(&self.world, super::NAME, &self.scene.faults)
+        add_all(&self.fixture.pools, |spec| self.add_pool(spec))?;
+        add_all(&self.fixture.hosts, |spec| self.add_host(spec))?;
+        add_all(&self.fixture.vms, |spec| self.add_vms(spec))?;
+        add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything and sets the scene anew.
-    pub(super) fn begin_again(&self) {
+    /// Forgets everything and loads the fixture again.
+    pub(super) fn reset(&self) {
         self.with(|cloud| {
             let all: Vec<String> = cloud.vms.all().map(|vm| vm.id.clone()).collect();
             for id in all {
@@ -66,14 +59,14 @@ impl XenOrchestra {
             cloud.hang_up();
         });
         self.with(|cloud| *cloud = Self::empty(&self.world, &self.config));
-        // It could be set before, so it can be set again.
-        if let Err(error) = self.play() {
+        // It could be loaded before, so it can be loaded again.
+        if let Err(error) = self.load() {
             tracing::error!(%error, "resetting the simulated Xen Orchestra failed");
         }
     }
 
     /// Adds a pool without hosts, and returns its id.
-    pub fn add_pool(&self, spec: &PoolSpec) -> Result<String, HandleError> {
+    pub fn add_pool(&self, spec: &PoolSpec) -> HandleResult<String> {
         let id = self.id_or(spec.id.as_ref());
         self.add("add the pool", &spec.name, |cloud| {
             if cloud.pools.get(&id).is_some() {
@@ -108,7 +101,7 @@ impl XenOrchestra {
     }
 
     /// Adds a host, and returns its id.
-    pub fn add_host(&self, spec: &HostSpec) -> Result<String, HandleError> {
+    pub fn add_host(&self, spec: &HostSpec) -> HandleResult<String> {
         let id = self.id_or(spec.id.as_ref());
         let now = self.now();
         self.add("add the host", &spec.name, |cloud| {
@@ -150,13 +143,13 @@ impl XenOrchestra {
     }
 
     /// Adds a VM that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_vm(&self, spec: &VmSpec) -> Result<String, HandleError> {
+    pub fn add_vm(&self, spec: &VmSpec) -> HandleResult<String> {
         let added = self.add_vms(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many VMs as the specification counts, and returns their ids.
-    pub fn add_vms(&self, spec: &VmSpec) -> Result<Vec<String>, HandleError> {
+    pub fn add_vms(&self, spec: &VmSpec) -> HandleResult<Vec<String>> {
         self.add("add the VM", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || count > MOST_VMS {
@@ -275,7 +268,7 @@ impl XenOrchestra {
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> Result<T, HandleError> {
+    ) -> HandleResult<T> {
         self.with(work)
             .map_err(|reason| HandleError::new(task, object, reason))
     }
