@@ -86,7 +86,7 @@ pub use poll::{Cadence, Polled, poll};
 pub use proxy::{ProxyError, ProxyRules, ProxyUrl};
 pub use random::Random;
 pub use redact::{BODY_EXCERPT, HIDDEN, Redactor};
-pub use reloaded::Reloaded;
+pub use reloaded::{Followed, Offer, Reloaded};
 pub use reply::{BadItem, Reply};
 pub use retry::{CallOutcome, Decision, Effect, RetryPolicy, decide, retry_after};
 pub use route::{Route, RouteError};

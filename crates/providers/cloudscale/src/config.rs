@@ -25,44 +25,35 @@ const LONGEST_TIMEOUT: u64 = 3600;
 /// Once a month is as good as never; `0` says never.
 const LONGEST_DRIFT_CHECK_PERIOD: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the token comes from.
     pub token: TokenSource,
     /// The root of the API, without `/v1`.
     pub api_url: Setting<BaseUrl>,
-    /// The limit of one request.
     pub timeout: Setting<Duration>,
     /// Whether servers are recognised by address when no name matches.
     pub match_by_address: Setting<bool>,
-    /// Whether ownership tags are read and written.
     pub ownership_tags: Setting<bool>,
     /// Whether `spec.loadBalancerSourceRanges` filters.
     pub service_source_ranges: Setting<bool>,
     /// How often drift is looked for; none: never.
     pub drift_check_period: Setting<Option<Duration>>,
-    /// The annotation of nodes with the name of the cluster.
     pub cluster_name_annotation: Setting<String>,
     /// What is odd but does not stop the start; [`crate::build`] logs it.
     pub warnings: Vec<String>,
 }
 
-/// Where the token comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// The environment.
     Given(Secret),
-    /// A file that may change.
     File {
-        /// The file.
         path: PathBuf,
         /// What to begin with if the file cannot be used at the start.
         fallback: Option<Secret>,
     },
 }
 
-/// One setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// There is no token. The vendor's other tools read another variable, hence the hint.
@@ -74,17 +65,10 @@ pub enum ConfigError {
     NoToken,
     /// The token cannot be sent. It is not shown.
     #[error("{}: {reason}", ACCESS_TOKEN.name)]
-    Token {
-        /// Why.
-        reason: &'static str,
-    },
+    Token { reason: &'static str },
     /// The URL cannot be used. It is not shown: it may hold a password.
     #[error("{}: {reason}; allowed is {}", API_URL.name, API_URL.allowed)]
-    Url {
-        /// Why.
-        reason: String,
-    },
-    /// Another variable.
+    Url { reason: String },
     #[error(transparent)]
     Setting(#[from] SettingError),
 }

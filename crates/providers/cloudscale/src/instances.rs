@@ -48,7 +48,6 @@ const READS_AT_ONCE: usize = 8;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 4096;
 
-/// What cloudscale.ch knows about machines.
 pub(crate) struct Servers {
     api: Api,
     clock: Clock,
@@ -217,7 +216,6 @@ impl Servers {
         }
     }
 
-    /// Whether this is said for the first time.
     fn say_once(&self, text: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= SAID {
@@ -236,7 +234,6 @@ impl Servers {
     }
 }
 
-/// The servers that are asked about by id.
 fn ids_of(questions: &[Question]) -> BTreeSet<ServerId> {
     let ids = questions.iter().filter_map(|question| match question {
         Question::About(id) => Some(*id),

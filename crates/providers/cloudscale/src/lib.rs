@@ -55,7 +55,7 @@ use bowline_core::{
     Balancers, Claim, Cloud, CloudName, Instances, Node, NodeMatch, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
-use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
+use bowline_http::{Background, Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
 pub use kind::KIND;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -65,7 +65,6 @@ use api::Api;
 use balancer::LoadBalancers;
 use config::TokenSource;
 use instances::Servers;
-use token::TokenWatch;
 
 pub use balancer::SNAPSHOT_AGE;
 pub use balancer::settings::table as annotations;
@@ -76,7 +75,6 @@ pub use token::{TOKEN_POLL, TokenFileError};
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "cloudscale";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// The token file gives none, and there is no other.
@@ -142,7 +140,6 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
     }))
 }
 
-/// The token to begin with.
 struct Token {
     value: Secret,
     /// Whether it is what the file holds.
@@ -188,13 +185,13 @@ impl Token {
         servers: &Arc<Servers>,
         balancers: &Arc<LoadBalancers>,
         project: Arc<Project>,
-    ) -> Option<TokenWatch> {
+    ) -> Option<Background> {
         let TokenSource::File { path, .. } = source else {
             return None;
         };
         let current = self.from_file.then_some(self.value);
         let (servers, balancers) = (Arc::downgrade(servers), Arc::downgrade(balancers));
-        let watch = TokenWatch::start(path.clone(), current, move |token| {
+        let watch = token::follow(path.clone(), current, move |token| {
             http.set_auth(Bearer(token.clone()));
             project.has_token(token);
             if let Some(servers) = servers.upgrade() {
@@ -232,7 +229,7 @@ struct Cloudscale {
     balancers: Arc<LoadBalancers>,
     project: Arc<Project>,
     /// Ends with the cloud.
-    _watch: Option<TokenWatch>,
+    _watch: Option<Background>,
 }
 
 impl Cloud for Cloudscale {

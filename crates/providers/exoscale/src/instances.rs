@@ -58,7 +58,6 @@ const WITNESSES: usize = 3;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 1024;
 
-/// What one zone of Exoscale knows about machines.
 pub(crate) struct Machines {
     api: Api,
     clock: Clock,
@@ -327,7 +326,6 @@ impl Machines {
         witnesses.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is said for the first time.
     fn say_once(&self, text: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= SAID {
@@ -337,7 +335,6 @@ impl Machines {
     }
 }
 
-/// The instances that are asked about.
 fn ids_of(questions: &[Question<'_>]) -> BTreeSet<Uuid> {
     let ids = questions.iter().filter_map(|question| match question {
         Question::About { id, .. } => Some(*id),

@@ -85,10 +85,8 @@ pub use zone::ZoneError;
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "exoscale";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The zone, or where its API is.
     #[error(transparent)]
     Zone(#[from] ZoneError),
 }

@@ -23,11 +23,9 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{KeyPair, Surroundings};
 
-/// Where it listens.
 pub(crate) const AUTHORITY: &str = "api.localhost:80";
 pub(crate) const ENDPOINT: &str = "http://api.localhost/v2";
 
-/// What the API knows.
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -60,7 +58,6 @@ impl Desk {
         self.state().metadata = Some((status, body.to_owned()));
     }
 
-    /// The signatures seen so far.
     pub(crate) fn signatures(&self) -> Vec<String> {
         self.state().signatures.clone()
     }
@@ -149,7 +146,6 @@ impl Api for Desk {
     }
 }
 
-/// A world with that API in it.
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) desk: Arc<Desk>,
@@ -214,7 +210,6 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     }
 }
 
-/// A rule that answers with that status.
 pub(crate) fn status(code: u16, body: Option<Value>) -> Rule {
     Rule::new(body.map_or_else(|| kit::status(code), |body| kit::answer(code, body)))
 }

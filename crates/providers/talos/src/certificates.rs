@@ -31,7 +31,6 @@ const ADDRESSES_ASKED: usize = 4;
 
 /// Says which names and addresses a node has.
 pub(crate) struct Certificates {
-    /// The way to machines, if there is one.
     api: Option<Arc<Api>>,
     metrics: Option<Metrics>,
 }

@@ -18,12 +18,9 @@ const REQUEST_BUCKETS: [f64; 8] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// Of rules, in seconds: they only compute.
 const RULE_BUCKETS: [f64; 4] = [0.001, 0.01, 0.05, 0.1];
 
-/// What is asked of a machine, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// What its platform told it.
     PlatformMetadata,
-    /// What its firmware says.
     SystemInformation,
     Addresses,
 }
@@ -145,7 +142,6 @@ pub fn register(registry: &mut Registry) -> Metrics {
 }
 
 impl Metrics {
-    /// A call to a machine ended.
     pub(crate) fn asked(&self, asked: Asked, took: Duration, failed: bool) {
         let label = asked.label();
         let family = self.requests.get_or_create(&label);
@@ -156,18 +152,15 @@ impl Metrics {
         }
     }
 
-    /// The rules were applied to a machine.
     pub(crate) fn transformed(&self, took: Duration) {
         let family = self.rules.get_or_create(&TRANSFORMER);
         family.observe(took.as_secs_f64());
     }
 
-    /// The rules failed for a machine.
     pub(crate) fn rules_failed(&self) {
         self.rule_errors.get_or_create(&TRANSFORMER).inc();
     }
 
-    /// Something became of a request for a certificate.
     pub(crate) fn request(&self, counted: Counted) {
         let status = match counted {
             Counted::Approved => "approve",

@@ -42,7 +42,6 @@ const SAID: usize = 1024;
 /// Machines whose addresses are remembered, to know those that several have.
 const REMEMBERED: usize = 8192;
 
-/// What is known about machines.
 pub(crate) struct Machines {
     servers: Vec<Arc<Server>>,
     config: NodeConfig,
@@ -54,14 +53,12 @@ pub(crate) struct Machines {
     said: Mutex<BTreeSet<String>>,
 }
 
-/// Whether events are followed.
 enum Events {
     Off,
     NotYet,
     Followed(#[expect(dead_code, reason = "they end with it")] Vec<Background>),
 }
 
-/// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// To tell a node about its machine.
@@ -70,7 +67,6 @@ enum Purpose {
     Decide,
 }
 
-/// What was found out about one node's machine.
 enum Finding {
     Found {
         server: usize,

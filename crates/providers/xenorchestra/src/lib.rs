@@ -78,16 +78,10 @@ pub use server::{FEW, LIST_AGE, NAMES_AGE};
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "xenorchestra";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// TLS cannot be set up.
     #[error("the connection to server {server} cannot be set up")]
-    Tls {
-        server: String,
-        /// Why.
-        source: TlsError,
-    },
+    Tls { server: String, source: TlsError },
 }
 
 /// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told

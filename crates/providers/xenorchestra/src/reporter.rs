@@ -22,7 +22,6 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// What the environment says.
     pub(crate) fn read(environment: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name: &str| environment(name).unwrap_or_default();
         Self {

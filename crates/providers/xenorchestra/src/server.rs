@@ -30,7 +30,6 @@ pub(crate) const READS_AT_ONCE: usize = 8;
 /// Listed VMs that are kept; then the memory begins anew.
 const KEPT: usize = 16 * 1024;
 
-/// One Xen Orchestra.
 pub(crate) struct Server {
     name: String,
     api: Api,
@@ -62,11 +61,9 @@ enum Named {
 /// VMs that are asked about, each with the pool it is probably in.
 pub(crate) type Wanted = BTreeMap<Uuid, Option<Uuid>>;
 
-/// What a single read gave.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Found(Box<Vm>),
-    /// The server says that there is no such VM.
     Missing,
     Failed(CloudError),
 }

@@ -9,12 +9,9 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, Resource, or_default, stub};
 
-/// All listeners of the project.
 const LISTENERS: &str = "v1/load-balancers/listeners";
-/// One of them.
 const LISTENER: &str = "v1/load-balancers/listeners/:id";
 
-/// A listener, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Listener {
     pub(crate) uuid: Uuid,
@@ -43,12 +40,10 @@ impl Resource for Listener {
 }
 
 impl Api {
-    /// `GET /v1/load-balancers/listeners`.
     pub(crate) async fn listeners(&self) -> Result<Listing<Listener>, CloudError> {
         self.list(Route::new(LISTENERS)).await
     }
 
-    /// `POST /v1/load-balancers/listeners`.
     pub(crate) async fn create_listener(
         &self,
         body: &Map<String, Value>,
@@ -56,7 +51,6 @@ impl Api {
         self.create(Route::new(LISTENERS), body).await
     }
 
-    /// `PATCH /v1/load-balancers/listeners/<uuid>`.
     pub(crate) async fn change_listener(
         &self,
         id: Uuid,
@@ -65,7 +59,6 @@ impl Api {
         self.change(one(id), body).await
     }
 
-    /// `DELETE /v1/load-balancers/listeners/<uuid>`.
     pub(crate) async fn delete_listener(&self, id: Uuid) -> Result<(), CallError> {
         self.remove(one(id)).await
     }

@@ -11,12 +11,9 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, Resource, or_default, slug, stub};
 
-/// All load balancers of the project.
 const LOAD_BALANCERS: &str = "v1/load-balancers";
-/// One of them.
 const LOAD_BALANCER: &str = "v1/load-balancers/:id";
 
-/// A load balancer, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct LoadBalancer {
     pub(crate) uuid: Uuid,
@@ -37,7 +34,6 @@ pub(crate) struct LoadBalancer {
     pub(crate) tags: BTreeMap<String, String>,
 }
 
-/// An address under which a load balancer is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct VipAddress {
     #[serde(default, deserialize_with = "or_default")]
@@ -59,17 +55,14 @@ impl LoadBalancer {
 }
 
 impl Api {
-    /// `GET /v1/load-balancers`.
     pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
         self.list(Route::new(LOAD_BALANCERS)).await
     }
 
-    /// `GET /v1/load-balancers/<uuid>`.
     pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
         self.read(one(id)).await
     }
 
-    /// `POST /v1/load-balancers`.
     pub(crate) async fn create_load_balancer(
         &self,
         body: &Map<String, Value>,
@@ -77,7 +70,6 @@ impl Api {
         self.create(Route::new(LOAD_BALANCERS), body).await
     }
 
-    /// `PATCH /v1/load-balancers/<uuid>`.
     pub(crate) async fn change_load_balancer(
         &self,
         id: Uuid,
@@ -86,7 +78,6 @@ impl Api {
         self.change(one(id), body).await
     }
 
-    /// `DELETE /v1/load-balancers/<uuid>`.
     pub(crate) async fn delete_load_balancer(&self, id: Uuid) -> Result<(), CallError> {
         self.remove(one(id)).await
     }

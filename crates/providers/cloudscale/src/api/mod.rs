@@ -27,7 +27,6 @@ pub(crate) use resource::{BadItem, Listing};
 use resource::{Resource, read};
 pub(crate) use server::{Address, BadServer, Interface, Server, ServerList, Status};
 
-/// All servers of the project.
 const SERVERS: &str = "v1/servers";
 const SERVER: &str = "v1/servers/:id";
 
@@ -42,7 +41,6 @@ pub(crate) fn call_deadline(request: Duration) -> Duration {
     request.saturating_mul(ATTEMPTS).saturating_add(WAITS)
 }
 
-/// The calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     http: HttpClient,

@@ -9,12 +9,9 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, Resource, or_default, stub};
 
-/// All monitors of the project.
 const MONITORS: &str = "v1/load-balancers/health-monitors";
-/// One of them.
 const MONITOR: &str = "v1/load-balancers/health-monitors/:id";
 
-/// A health monitor, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Monitor {
     pub(crate) uuid: Uuid,
@@ -35,7 +32,6 @@ pub(crate) struct Monitor {
     pub(crate) http: Option<SeenHttp>,
 }
 
-/// The http options of a monitor, as the API shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct SeenHttp {
     #[serde(default, deserialize_with = "or_default")]
@@ -55,12 +51,10 @@ impl Resource for Monitor {
 }
 
 impl Api {
-    /// `GET /v1/load-balancers/health-monitors`.
     pub(crate) async fn monitors(&self) -> Result<Listing<Monitor>, CloudError> {
         self.list(Route::new(MONITORS)).await
     }
 
-    /// `POST /v1/load-balancers/health-monitors`.
     pub(crate) async fn create_monitor(
         &self,
         body: &Map<String, Value>,
@@ -68,7 +62,6 @@ impl Api {
         self.create(Route::new(MONITORS), body).await
     }
 
-    /// `PATCH /v1/load-balancers/health-monitors/<uuid>`.
     pub(crate) async fn change_monitor(
         &self,
         id: Uuid,
@@ -77,7 +70,6 @@ impl Api {
         self.change(one(id), body).await
     }
 
-    /// `DELETE /v1/load-balancers/health-monitors/<uuid>`.
     pub(crate) async fn delete_monitor(&self, id: Uuid) -> Result<(), CallError> {
         self.remove(one(id)).await
     }

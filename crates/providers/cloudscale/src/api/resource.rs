@@ -11,13 +11,11 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Something the API lists.
 pub(crate) trait Resource: DeserializeOwned {
     /// What it is, in the API's words.
     const KIND: &'static str;
 }
 
-/// An item that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{kind} {} of the API cannot be read: {reason}", self.called())]
 pub(crate) struct BadItem {
@@ -68,7 +66,6 @@ pub(crate) struct Listing<T> {
 }
 
 impl<T: Resource> Listing<T> {
-    /// Reads item by item.
     pub(crate) fn read(values: Vec<Value>) -> Self {
         let (mut items, mut bad) = (Vec::with_capacity(values.len()), Vec::new());
         for value in values {

@@ -418,7 +418,6 @@ impl Ground<'_> {
         sketch
     }
 
-    /// Where a new load balancer belongs.
     fn zone(&self) -> Result<&str, Problem> {
         let key = ZONE.key;
         match &self.desire.wanted.zone {

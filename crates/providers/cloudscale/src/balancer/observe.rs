@@ -73,7 +73,6 @@ impl Observer {
         self.oldest.store(number, Ordering::SeqCst);
     }
 
-    /// How fresh lists must be for that Service.
     pub(crate) fn freshness(&self, service_uid: &str) -> Freshness {
         let oldest = self.oldest.load(Ordering::SeqCst);
         let last = self

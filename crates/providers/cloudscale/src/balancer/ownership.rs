@@ -20,14 +20,12 @@ pub(crate) const SERVICE_TAG: &str = "k8s-service-uid";
 /// The tag with the name of the cluster.
 pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
 
-/// The name of the cluster, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cluster {
     /// One that tells it from others.
     Named(String),
     /// Its nodes have several.
     Ambiguous(BTreeSet<String>),
-    /// None.
     Nameless,
 }
 
@@ -50,7 +48,6 @@ impl Cluster {
         }
     }
 
-    /// The name, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Named(name) => Some(name),
@@ -58,7 +55,6 @@ impl Cluster {
         }
     }
 
-    /// What there is to say about it.
     pub(crate) fn notice(&self, annotation: &str) -> Option<Notice> {
         let Self::Ambiguous(names) = self else {
             return None;

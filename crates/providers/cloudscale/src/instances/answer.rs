@@ -35,7 +35,6 @@ impl From<&Failure> for CloudError {
     }
 }
 
-/// What a single read of a server gave.
 #[derive(Debug)]
 pub(super) enum Reading {
     Found(Box<Server>),

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, address, listing};
 
-/// One of them.
 const PRIVATE_NETWORK: &str = "private-network/:id";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -55,7 +54,6 @@ impl PrivateNetwork {
 }
 
 impl Api {
-    /// `GET /private-network/<uuid>`.
     pub(crate) async fn private_network(&self, id: Uuid) -> Result<PrivateNetwork, CloudError> {
         let route = Route::new(PRIVATE_NETWORK).with("id", id.to_string());
         self.read(route).await

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, listing, or_default, reference};
 
-/// All clusters of the zone.
 const CLUSTERS: &str = "sks-cluster";
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,7 +32,6 @@ pub(crate) struct SksNodepool {
 }
 
 impl Api {
-    /// `GET /sks-cluster`.
     pub(crate) async fn sks_clusters(&self) -> Result<Listing<SksCluster>, CloudError> {
         self.list(Route::new(CLUSTERS), "sks-clusters").await
     }

@@ -47,7 +47,6 @@ pub(crate) struct WantedService {
 }
 
 impl WantedService {
-    /// The same as the API wants it.
     pub(crate) fn body(&self, pool: Uuid) -> NewService {
         NewService {
             name: self.name.clone(),
@@ -85,7 +84,6 @@ pub(crate) fn default_service_name(uid: &str, entrance: &Entrance) -> String {
     format!("{uid}-{}{udp}", entrance.port)
 }
 
-/// What that Service wants.
 pub(crate) fn desire(
     service: &Service,
     settings: &Settings,

@@ -25,7 +25,6 @@ fn thing(object: ResourceRef, mut attributes: Map<String, Value>) -> ResourceSta
     ResourceState { object, attributes }
 }
 
-/// A load balancer with its services.
 pub(crate) fn found(balancer: &LoadBalancer) -> Vec<ResourceState> {
     let mut attributes = Map::new();
     if !balancer.description.is_empty() {

@@ -49,7 +49,6 @@ const AUDIT_PERIOD: Duration = Duration::from_secs(600);
 /// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
 
-/// What all Services share.
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
@@ -60,7 +59,6 @@ pub(crate) struct Shared {
     labels_refused: AtomicBool,
 }
 
-/// Network load balancers of one zone.
 pub(crate) struct LoadBalancers {
     shared: Arc<Shared>,
     pools: Pools,

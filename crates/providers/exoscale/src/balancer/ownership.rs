@@ -47,7 +47,6 @@ const LONGEST_VALUE: usize = 63;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipContext<'a> {
     pub(crate) wish: &'a BalancerRequest,
-    /// What is remembered about the Service.
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
     pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
@@ -80,11 +79,9 @@ pub(crate) enum Claim {
     Attached,
     /// It was this Service's, and another one has it by now, as this one wanted.
     HandedAway,
-    /// It is somebody else's.
     NotOurs,
 }
 
-/// Why a load balancer is this Service's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Mark,
@@ -103,10 +100,8 @@ impl By {
     }
 }
 
-/// Whose a service of a load balancer is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ServiceOwner<'a> {
-    /// This Service's.
     Ours,
     /// That of another Service, which exists.
     Another(&'a Service),
@@ -121,7 +116,6 @@ impl<'a> OwnershipContext<'a> {
         &self.wish.service
     }
 
-    /// The labels of a load balancer that is this Service's.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let key = &self.service().key;
         let name = format!("{}.{}", key.namespace, key.name);
@@ -171,7 +165,6 @@ impl<'a> OwnershipContext<'a> {
             .is_none_or(|it| !names_a_cluster(it) || !names_a_cluster(&ours) || *it == ours)
     }
 
-    /// What the Service may do with that load balancer.
     pub(crate) fn claim(
         &self,
         balancer: &LoadBalancer,

@@ -9,7 +9,6 @@ use super::record::Record;
 use super::settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 use crate::api::LoadBalancer;
 
-/// How a load balancer is shown.
 #[derive(Clone, Debug)]
 pub(crate) enum Publisher {
     /// It is being removed; what names it goes with it.
@@ -24,7 +23,6 @@ pub(crate) enum Publisher {
 }
 
 impl Publisher {
-    /// What may be said by now of that Service.
     pub(crate) fn publication(
         &self,
         service: &Service,

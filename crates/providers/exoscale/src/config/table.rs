@@ -17,7 +17,6 @@ pub const API_SECRET: Variable = Variable {
     allowed: "an API secret",
 };
 
-/// A file with both.
 pub const API_CREDENTIALS_FILE: Variable = Variable {
     name: "EXOSCALE_API_CREDENTIALS_FILE",
     meaning: "JSON file with `name`, `api_key` and `api_secret`, used when key or secret are not \
@@ -28,7 +27,6 @@ pub const API_CREDENTIALS_FILE: Variable = Variable {
     allowed: "a path",
 };
 
-/// Where the API is.
 pub const API_ENDPOINT: Variable = Variable {
     name: "EXOSCALE_API_ENDPOINT",
     meaning: "Root of an API with its version, where the zones are listed; each zone is then served \
@@ -38,7 +36,6 @@ pub const API_ENDPOINT: Variable = Variable {
     allowed: "an http or https URL without credentials, query and fragment",
 };
 
-/// Which of the vendor's environments.
 pub const API_ENVIRONMENT: Variable = Variable {
     name: "EXOSCALE_API_ENVIRONMENT",
     meaning: "The vendor's environment: `ppapi` lists the zones at \
@@ -63,7 +60,6 @@ pub const ZONE: Variable = Variable {
     allowed: API_ZONE.allowed,
 };
 
-/// What else runs.
 pub const SKS_AGENT_RUNNERS: Variable = Variable {
     name: "EXOSCALE_SKS_AGENT_RUNNERS",
     meaning: "What else runs, separated by commas: `node-csr-validation` approves serving \
@@ -72,7 +68,6 @@ pub const SKS_AGENT_RUNNERS: Variable = Variable {
     allowed: "`node-csr-validation`",
 };
 
-/// Whether calls are logged in full.
 pub const TRACE: Variable = Variable {
     name: "EXOSCALE_TRACE",
     meaning: "Any value but nothing logs requests and answers of the API, without credentials.",
@@ -219,7 +214,6 @@ pub const KEYS: [Variable; 18] = [
     ),
 ];
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let variables = variable_table("Variable", &VARIABLES);
     let keys = variable_table("Key of the file", &KEYS);

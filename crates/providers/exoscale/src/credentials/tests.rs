@@ -1,6 +1,7 @@
 use super::*;
 use crate::api::Api;
 use crate::testing::{Log, Stage, status};
+use bowline_test_kit::says;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -125,18 +126,14 @@ async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
     assert_eq!(reason, "the API credentials first (EXOk) are refused");
     let error = Api::new(bench.http.clone()).instances().await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
-    assert!(
-        error.chain().contains("no valid API credentials yet"),
-        "{}",
-        error.chain()
-    );
+    says(&error.chain(), "no valid API credentials yet");
     sleep(A_WHILE).await;
     assert!(file.ready().is_err());
     bench.write("second", "EXOk", "right");
     bench.until_key("EXOk", 10).await;
     assert_eq!(file.ready(), Ok(()));
     let wanted = "Exoscale API credentials refreshed, now using second (EXOk)";
-    assert!(log.text().contains(wanted), "{}", log.text());
+    says(&log.text(), wanted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +182,7 @@ async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
         }
         let reason = file.ready().unwrap_err();
         assert!(reason.contains(said), "{content:?}: {reason}");
-        assert!(log.text().contains(said), "{}", log.text());
+        says(&log.text(), said);
     }
     assert!(!log.text().contains("hunter2"), "{}", log.text());
     bench.write("n", "EXOk", "right");

@@ -13,7 +13,6 @@ use super::types::Names;
 use crate::api::Instance;
 use crate::config::Override;
 
-/// What a single read of an instance gave.
 #[derive(Debug)]
 pub(super) enum Reading {
     Found(Box<Instance>),
@@ -28,7 +27,6 @@ pub(super) struct Knowledge {
     pub(super) list: Option<Result<Arc<BTreeMap<Uuid, Instance>>, CloudError>>,
     /// Instances that were read one by one; they count more than the list.
     pub(super) read: BTreeMap<Uuid, Reading>,
-    /// The types of all of them.
     pub(super) types: Names,
 }
 
@@ -52,7 +50,6 @@ impl Knowledge {
         types.collect()
     }
 
-    /// The answer about that node.
     pub(super) fn answer(&self, node: &Node, question: &Question<'_>, zone: &str) -> Lookup {
         let (id, said, known) = match question {
             Question::Nothing => return Lookup::NotMine,

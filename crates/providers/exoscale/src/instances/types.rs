@@ -18,7 +18,6 @@ const READS_AT_ONCE: usize = 4;
 /// The types of a look-up: their names, or why they are not known.
 pub(super) type Names = BTreeMap<Uuid, Result<String, CloudError>>;
 
-/// What is known about instance types.
 #[derive(Debug)]
 pub(super) struct Types {
     may_list: Permission,

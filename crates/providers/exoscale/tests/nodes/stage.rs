@@ -12,14 +12,11 @@ use bowline_test_kit::{Harness, Simulation, wraps};
 pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
 use serde_json::{Value, json};
 
-/// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
 /// The instance of the cases.
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
-/// An instance that never was.
 pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 
-/// The provider before its simulated cloud.
 pub(crate) struct Stage(Harness<Exoscale>);
 
 wraps!(Stage => 0: Harness<Exoscale>);
@@ -30,12 +27,10 @@ impl Stage {
         Self::with(&[], "").await
     }
 
-    /// The same with this cloud config.
     pub(crate) async fn configured(file: &str) -> Self {
         Self::with(&[], file).await
     }
 
-    /// The same with further variables.
     pub(crate) async fn with(environment: &[(&str, &str)], file: &str) -> Self {
         let simulation = Simulation::new(7, AUTHORITY, |world| {
             Exoscale::from_fixture(world, Fixture::default()).unwrap()
@@ -92,7 +87,6 @@ pub(crate) fn addresses(instance: &Instance) -> Vec<String> {
     all.map(ToString::to_string).collect()
 }
 
-/// An answer of that status.
 pub(crate) fn status(code: u16) -> Action {
     answer(code, json!({ "message": "because" }))
 }

@@ -10,7 +10,6 @@ use bowline_simulator_exoscale::{
 };
 use bowline_test_kit::{Harness, Simulation, surroundings};
 
-/// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
 /// Pool `workers`.
 pub(crate) const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
@@ -25,7 +24,6 @@ pub(crate) const I3: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7e";
 /// An instance of no pool.
 pub(crate) const I4: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f";
 
-/// The provider with that cloud config file.
 pub(crate) async fn stage(seed: u64, file: &str) -> Harness<Exoscale> {
     let simulation = Simulation::new(seed, AUTHORITY, simulated);
     let cloud = provider(&simulation.world, file).await;

@@ -35,7 +35,6 @@ pub const VARIABLES: [Variable; 4] = [TALOS_ENDPOINTS, TALOSCONFIG, TALOS_HOME, 
 /// Where a pod finds its credentials.
 const MOUNTED: &str = "/var/run/secrets/talos.dev/config";
 
-/// What the environment says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// Endpoints, as they are written; empty if the file's count.
@@ -182,7 +181,6 @@ pub(super) const KEYS: [Variable; 15] = [
     ),
 ];
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let variables = variable_table("Variable", &VARIABLES);
     let keys = variable_table("Key of the file", &KEYS);

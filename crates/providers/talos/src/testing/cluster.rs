@@ -49,12 +49,10 @@ impl Stage {
         self.talos.add_machine(machine).unwrap();
     }
 
-    /// A worker on metal.
     pub(crate) fn metal(&self, name: &str, addresses: &[&str]) {
         self.on(name, addresses, PlatformSpec::default());
     }
 
-    /// A worker on that platform.
     pub(crate) fn on(&self, name: &str, addresses: &[&str], platform: PlatformSpec) {
         self.add(&MachineSpec::named(name, addresses).platform(platform));
     }
@@ -72,7 +70,6 @@ impl Stage {
         }
     }
 
-    /// Writes a talosconfig.
     pub(crate) fn give(&self, access: &Access) {
         let text = self.talos.talosconfig(access).unwrap();
         self.write("config", &text);
@@ -139,14 +136,12 @@ impl Stage {
     }
 }
 
-/// What a cloud says about a node.
 pub(crate) async fn look(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Lookup {
     let nodes = [Arc::clone(node)];
     let instances = cloud.instances().unwrap();
     instances.lookup(&nodes).await.pop().unwrap()
 }
 
-/// The instance that a cloud finds.
 pub(crate) async fn found(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Instance {
     bowline_test_kit::found(look(cloud, node).await)
 }
@@ -156,12 +151,10 @@ pub(crate) async fn cannot_tell(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Str
     bowline_test_kit::cannot_tell(look(cloud, node).await)
 }
 
-/// Its provider id.
 pub(crate) fn id(instance: &Instance) -> String {
     instance.provider_id.as_ref().unwrap().to_string()
 }
 
-/// Its addresses, as texts.
 pub(crate) fn addresses(instance: &Instance) -> Vec<String> {
     instance.addresses.iter().map(ToString::to_string).collect()
 }

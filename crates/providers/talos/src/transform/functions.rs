@@ -11,7 +11,6 @@ const TEXT: &[Kind] = &[Kind::Text];
 const TWO_TEXTS: &[Kind] = &[Kind::Text, Kind::Text];
 const THREE_TEXTS: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text];
 
-/// All functions of a rule's templates.
 pub(super) static FUNCTIONS: LazyLock<Arc<Functions>> =
     LazyLock::new(|| Arc::new(Functions::builtin().with(OWN)));
 

@@ -22,7 +22,6 @@ pub(crate) use types::{Cpus, Memory};
 /// Ids in one filter. A request line of 16 KiB holds 400; this leaves room for a long URL.
 pub(crate) const IDS_AT_ONCE: usize = 200;
 
-/// The API of one server.
 #[derive(Clone)]
 pub(crate) struct Api {
     session: Arc<Session>,

@@ -5,7 +5,6 @@ use uuid::Uuid;
 
 use crate::id::{VmId, claim, swapped, uuid};
 
-/// What has to be asked about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// About the VM that its provider id names.
@@ -35,7 +34,6 @@ impl Question {
     }
 }
 
-/// What has to be asked about that node.
 pub(super) fn question(node: &Node) -> Question {
     let Some(provider_id) = &node.provider_id else {
         return match uuid(node.system_uuid.trim()) {

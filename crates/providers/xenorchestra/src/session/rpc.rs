@@ -19,7 +19,6 @@ const LONGEST_MESSAGE: usize = 32 * 1024 * 1024;
 const OTHER_MESSAGES: usize = 1000;
 /// From http to https, and one more.
 const REDIRECTS: usize = 2;
-/// The server's number for a wrong password.
 const INVALID_CREDENTIALS: i64 = 3;
 
 /// Signs in with `credentials` and makes a token.

@@ -3,6 +3,7 @@
 use bowline_core::{Lookup, Power};
 use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{Connection, DEFAULT_TOKEN, PowerState, Privilege, User};
+use bowline_test_kit::{ends, says};
 
 use crate::stage::{
     H3, PA, PB, Stage, VM1, answer, cannot_tell, found, gone, known, status, w1, wait,
@@ -55,7 +56,7 @@ async fn a_pool_that_is_not_there_proves_nothing() {
     for state in [Connection::Disconnected, Connection::Connecting] {
         stage.sim.set_connection(PA, state).unwrap();
         let error = cannot_tell(stage.presence(&w1()).await);
-        assert!(error.contains("not connected"), "{error}");
+        says(&error, "not connected");
         cannot_tell(stage.ask_one(&w1()).await);
     }
 }
@@ -98,7 +99,7 @@ async fn xenorchestra_case_67_a_pool_without_vm_records_proves_nothing() {
     let stage = Stage::new().await;
     stage.sim.lose_vm_records(PA, true).unwrap();
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("shows no VM at all"), "{error}");
+    says(&error, "shows no VM at all");
     stage.sim.lose_vm_records(PA, false).unwrap();
     found(stage.presence(&w1()).await);
 }
@@ -126,11 +127,7 @@ async fn xenorchestra_case_68_without_a_pool_all_pools_have_to_be_there() {
     gone(stage.presence(&node).await);
     stage.world.faults.clear();
     let evidence = gone(stage.presence(&node).await);
-    assert!(
-        evidence.text.ends_with("and all pools are loaded"),
-        "{}",
-        evidence.text
-    );
+    ends(&evidence.text, "and all pools are loaded");
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +147,7 @@ async fn xenorchestra_case_70_who_may_not_see_pools_proves_nothing() {
         .set_user("svc", User::with("x", &[Privilege::read("vm")]));
     stage.sim.set_token(DEFAULT_TOKEN, "svc");
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("403"), "{error}");
+    says(&error, "403");
     stage.sim.set_user(
         "svc",
         User::with("x", &["vm", "pool", "host"].map(Privilege::read)),
@@ -168,7 +165,7 @@ async fn xenorchestra_case_74_a_page_to_sign_in_is_no_answer() {
     };
     stage.fault("/rest/v0/vms/*", action);
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("not understood"), "{error}");
+    says(&error, "not understood");
     cannot_tell(stage.ask_one(&w1()).await);
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::balancer::examples::{host, port, service};
+use bowline_test_kit::says;
 
 fn wanted(service: &Service, hosts: &[Host]) -> Desire {
     let (settings, faults) = Settings::read(service);
@@ -284,12 +285,9 @@ fn udp_ports_that_are_checked_by_tcp_are_told_as_long_as_there_are_some() {
         notices.into_iter().map(|it| it.message).collect()
     };
     let all = told("{}");
-    assert!(all[0].contains("the health check is tcp"), "{all:?}");
+    says(&all[0], "the health check is tcp");
     let one = told(r#"{"dns": {"health-monitor-type": "udp-connect"}}"#);
-    assert!(
-        one[0].contains("the health check of port 514 is tcp"),
-        "{one:?}"
-    );
+    says(&one[0], "the health check of port 514 is tcp");
     let none = told(
         r#"{"dns": {"health-monitor-type": "udp-connect"}, "log": {"health-monitor-type": "tcp"}}"#,
     );

@@ -51,7 +51,6 @@ pub(crate) struct Seen {
     pub(crate) loose: Vec<Listener>,
 }
 
-/// A pool and everything that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeenPool {
     pub(crate) pool: Pool,
@@ -60,7 +59,6 @@ pub(crate) struct SeenPool {
     pub(crate) monitors: Vec<Monitor>,
 }
 
-/// How much of it is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Everything,
@@ -203,7 +201,6 @@ struct Place<'a> {
     needs: Vec<StepId>,
 }
 
-/// Adds steps to a sketch.
 struct Planner<'a> {
     wanted: &'a Wanted,
     there: Option<&'a Seen>,

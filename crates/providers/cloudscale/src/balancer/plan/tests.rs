@@ -24,7 +24,6 @@ fn around(model: &Model) -> Circumstances<'_> {
     }
 }
 
-/// What is to be done in that cloud.
 fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
     match &model.there {
         Some(there) => reconcile(wanted, there, around(model)),
@@ -311,7 +310,6 @@ fn a_new_monitor_comes_after_the_members_that_it_is_for() {
     }
 }
 
-/// A Service with two named ports.
 fn two_ports(names: [&str; 2], numbers: [u16; 2]) -> Wanted {
     fixture(|service| {
         let port = crate::balancer::examples::port;

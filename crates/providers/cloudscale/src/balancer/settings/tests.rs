@@ -1,3 +1,4 @@
+use bowline_test_kit::says;
 use std::collections::BTreeMap;
 
 use super::table::{ANNOTATIONS, PREFIX, reference};
@@ -19,7 +20,6 @@ fn annotated(pairs: &[(&str, &str)]) -> Service {
     service
 }
 
-/// What is read of one annotation.
 fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
     Settings::read(&annotated(&[(suffix, value)]))
 }
@@ -174,11 +174,8 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
             panic!("{suffix}={value:?}: {faults:?}");
         };
         let message = &fault.message;
-        assert!(
-            message.contains(&format!("{PREFIX}loadbalancer-{suffix}")),
-            "{message}"
-        );
-        assert!(message.contains(&format!("{value:?}")), "{message}");
+        says(message, &format!("{PREFIX}loadbalancer-{suffix}"));
+        says(message, &format!("{value:?}"));
         let members = matches!(suffix, "listener-allowed-subnets" | "node-selector");
         assert_eq!(fault.about_members, members, "{suffix}");
     }

@@ -1,5 +1,6 @@
 //! Cases on making load balancers.
 
+use bowline_test_kit::says;
 use std::time::Duration;
 
 use bowline_core::{Goal, Ingress, IpMode, Publication, TrafficPolicy};
@@ -191,7 +192,7 @@ async fn cloudscale_case_26_other_protocols_and_unallocated_ports_are_refused() 
         shop.service.ports = vec![bad];
         let outcome = shop.ensure().await;
         let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-        assert!(problem.contains(words), "{problem}");
+        says(problem, words);
         assert_eq!(shop.writes(), [""; 0]);
     }
 }
@@ -233,9 +234,9 @@ async fn cloudscale_case_29_nodes_in_two_zones_need_to_be_told_where() {
     shop.nodes.push(node("far-1", Some(&uuid)));
     let outcome = shop.ensure().await;
     let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-    assert!(
-        problem.contains("no loadbalancer zone set and nodes in multiple zones"),
-        "{problem}"
+    says(
+        problem,
+        "no loadbalancer zone set and nodes in multiple zones",
     );
     assert_eq!(shop.writes(), [""; 0]);
     shop.set("zone", "rma1");
@@ -273,7 +274,6 @@ async fn cloudscale_case_30_a_node_in_two_subnets_is_two_members() {
     assert_eq!(members(&shop.pool()), [""; 0]);
 }
 
-/// One node in both subnets.
 pub(super) fn two_subnets() -> Shop {
     let mut shop = Shop::new();
     let spec: MachineSpec = serde_json::from_value(json!({"name": "two", "interfaces": [
@@ -349,7 +349,7 @@ async fn cloudscale_case_33_a_selector_chooses_nodes() {
     shop.set("node-selector", "invalid===syntax");
     let outcome = shop.ensure().await;
     let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-    assert!(problem.contains("unable to parse selector"), "{problem}");
+    says(problem, "unable to parse selector");
     assert_eq!(shop.writes(), [""; 0]);
 }
 
@@ -453,7 +453,7 @@ async fn cloudscale_case_41_the_ip_mode_is_one_of_two() {
     shop.set("ip-mode", "vip");
     let outcome = shop.ensure().await;
     let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-    assert!(problem.contains("unsupported IP mode"), "{problem}");
+    says(problem, "unsupported IP mode");
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.service.ingress, before, "what is published stays");
     let mut shop = Shop::new();

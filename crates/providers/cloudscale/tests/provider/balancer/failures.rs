@@ -1,5 +1,6 @@
 //! Cases on what goes wrong, and on the end of load balancers.
 
+use bowline_test_kit::says;
 use std::time::Duration;
 
 use bowline_core::Goal;
@@ -154,7 +155,7 @@ async fn cloudscale_case_66_http_options_that_are_none_are_an_error() {
         shop.set("health-monitor-http", bad);
         let outcome = shop.ensure().await;
         let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-        assert!(problem.contains("health-monitor-http"), "{problem}");
+        says(problem, "health-monitor-http");
         assert_eq!(shop.writes(), [""; 0]);
     }
 }
@@ -183,7 +184,7 @@ async fn cloudscale_case_68_members_of_a_server_that_is_gone_go() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["NodeSkipped"; 3]);
     for (notice, words) in outcome.notices.iter().zip(["404", "no server", "invalid"]) {
-        assert!(notice.message.contains(words), "{}", notice.message);
+        says(&notice.message, words);
     }
     assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
 }
@@ -251,17 +252,17 @@ async fn cloudscale_case_82_errors_name_the_key_the_value_and_what_the_cloud_sai
     shop.set("timeout-client-data-ms", "5s");
     let outcome = shop.ensure().await;
     let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-    assert!(
-        problem.contains("k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms"),
-        "{problem}"
+    says(
+        problem,
+        "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms",
     );
-    assert!(problem.contains("5s"), "{problem}");
+    says(problem, "5s");
     shop.unset("timeout-client-data-ms");
     let no = refused(json!({"allowed_cidrs": "nobody is allowed"}));
     shop.fault("POST", "/v1/load-balancers/listeners", 1, no);
     let error = shop.ensure().await.error.unwrap();
     for word in ["400", "allowed_cidrs", "nobody is allowed"] {
-        assert!(error.contains(word), "{error}");
+        says(&error, word);
     }
 }
 

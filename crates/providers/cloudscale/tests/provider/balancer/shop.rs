@@ -16,7 +16,6 @@ pub(crate) const S1: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 pub(crate) const S2: &str = "c0a80101-77aa-4b1e-9f10-2d3e4f5a6b7c";
 const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
 
-/// A Service before the simulated cloud.
 pub(crate) struct Shop(ServiceHarness<Cloudscale>);
 
 wraps!(Shop => 0: ServiceHarness<Cloudscale>);
@@ -27,18 +26,15 @@ impl Shop {
         Self::with(&[])
     }
 
-    /// The same with further variables in the provider's environment.
     pub(crate) fn with(environment: &[(&str, &str)]) -> Self {
         Self::on(Stage::with(environment))
     }
 
-    /// The same on another stage.
     pub(crate) fn on(stage: Stage) -> Self {
         let nodes = vec![node("worker-a", Some(A)), node("worker-b", Some(B))];
         Self(ServiceHarness::new(stage.0, PREFIX, web(), nodes))
     }
 
-    /// The load balancers that carry the mark of a Service.
     pub(crate) async fn marked(&self) -> Vec<TaggedBalancer> {
         let wish = self.wish(Goal::Present);
         let marks = ClusterMarks {
@@ -55,12 +51,10 @@ impl Shop {
         self.wait(10).await;
     }
 
-    /// The load balancers of the project.
     pub(crate) fn all(&self) -> Vec<BalancerInfo> {
         self.stage.sim.balancers()
     }
 
-    /// The only load balancer.
     #[track_caller]
     pub(crate) fn balancer(&self) -> BalancerInfo {
         let mut all = self.all();
@@ -68,7 +62,6 @@ impl Shop {
         all.remove(0)
     }
 
-    /// The only pool of the only load balancer.
     #[track_caller]
     pub(crate) fn pool(&self) -> PoolInfo {
         let mut balancer = self.balancer();
@@ -164,12 +157,10 @@ pub(crate) fn proxied(ip: &str) -> Ingress {
     }
 }
 
-/// The Service `shop/web`.
 pub(crate) fn web() -> Service {
     named("web", UID)
 }
 
-/// Another Service of that shop.
 pub(crate) fn named(name: &str, uid: &str) -> Service {
     Service {
         ports: vec![port("http", "TCP", 80, 31080)],

@@ -36,13 +36,11 @@ const SHARED: &str = "LoadBalancerShared";
 /// The reason of events about ports of a load balancer that somebody else has.
 const PORT_IN_USE: &str = "PortInUse";
 
-/// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     CreateBalancer(NewLoadBalancer),
     /// Until it is there and has an address.
     AwaitAddress,
-    /// Until it is gone.
     AwaitEnd(Uuid),
     /// Gives it these labels, all of them.
     MarkBalancer(BTreeMap<String, String>),
@@ -190,7 +188,6 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilde
     sketch
 }
 
-/// Adds steps to a sketch.
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
     there: &'a LoadBalancer,

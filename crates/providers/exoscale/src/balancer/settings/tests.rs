@@ -1,6 +1,7 @@
 use super::table::{ANNOTATIONS, PREFIX, reference};
 use super::*;
 use crate::balancer::examples::{L1, annotated, port, service};
+use bowline_test_kit::says;
 
 fn read(suffix: &str, value: &str) -> (Settings, Vec<Problem>) {
     Settings::read(&annotated(&[(suffix, value)]))
@@ -108,16 +109,8 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
         let [fault] = faults.as_slice() else {
             panic!("{suffix}={value:?}: {faults:?}");
         };
-        assert!(
-            fault.message.contains(&format!("{PREFIX}{suffix}")),
-            "{}",
-            fault.message
-        );
-        assert!(
-            fault.message.contains(&format!("{value:?}")),
-            "{}",
-            fault.message
-        );
+        says(&fault.message, &format!("{PREFIX}{suffix}"));
+        says(&fault.message, &format!("{value:?}"));
         assert_eq!(fault.reason, INVALID);
     }
 }
@@ -165,7 +158,7 @@ fn settings_are_compared_with_each_other() {
         let [fault] = faults.as_slice() else {
             panic!("{pairs:?}: {faults:?}");
         };
-        assert!(fault.message.contains(text), "{}", fault.message);
+        says(&fault.message, text);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Cases on changing load balancers.
 
 use bowline_core::{ClusterMarks, Impact, NamespaceRule};
+use bowline_test_kit::says;
 use serde_json::json;
 
 use super::shop::{L1, NAME, Shop, UID, open, port, steps};
@@ -122,11 +123,8 @@ async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
     let message = &outcome.notices[0].message;
-    assert!(
-        message.contains("exoscale-loadbalancer-external: \"true\""),
-        "{message}"
-    );
-    assert!(message.contains("adoption"), "{message}");
+    says(&message, "exoscale-loadbalancer-external: \"true\"");
+    says(&message, "adoption");
     assert_eq!(shop.writes(), ["add-service-to-load-balancer"]);
     assert_eq!(
         (&*shop.balancer().name, shop.balancer().services.len()),
@@ -211,10 +209,7 @@ async fn labels_that_the_cloud_refuses_are_reported_and_cost_nothing_else() {
     shop.service.ports[0].node_port = 30090;
     let outcome = shop.ensure().await;
     let reported = format!("{outcome:?}");
-    assert!(
-        reported.contains("the cloud refuses these labels"),
-        "{reported}"
-    );
+    says(&reported, "the cloud refuses these labels");
     assert_eq!(shop.listener().target_port, 30090);
     assert_eq!(shop.balancer().labels["bowline-service-uid"], UID);
 }
