@@ -45,6 +45,7 @@ mod file;
 mod following;
 mod keyed_mutex;
 mod limit;
+pub mod lookup;
 mod metrics;
 mod page;
 mod peers;

@@ -69,11 +69,11 @@ use instances::Machines;
 use server::Server;
 use session::{RELOAD_EVERY, Reload, Session};
 
+pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use config::{Config, ConfigError};
-pub use instances::CONFIRMATIONS;
 pub use metrics::{Gauges, Metrics, register_metrics};
 pub use reporter::Reporter;
-pub use server::{FEW, LIST_AGE, NAMES_AGE};
+pub use server::NAMES_AGE;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "xenorchestra";

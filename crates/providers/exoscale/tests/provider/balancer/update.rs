@@ -123,8 +123,8 @@ async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
     let message = &outcome.notices[0].message;
-    says(&message, "exoscale-loadbalancer-external: \"true\"");
-    says(&message, "adoption");
+    says(message, "exoscale-loadbalancer-external: \"true\"");
+    says(message, "adoption");
     assert_eq!(shop.writes(), ["add-service-to-load-balancer"]);
     assert_eq!(
         (&*shop.balancer().name, shop.balancer().services.len()),
