@@ -243,7 +243,6 @@ impl Reader<'_> {
     }
 }
 
-/// A duration up to `longest`.
 fn bounded(text: &str, longest: Duration) -> Option<Duration> {
     parse_duration(text)
         .ok()

@@ -213,7 +213,6 @@ fn ids_of(questions: &[Question]) -> BTreeSet<ServerId> {
     ids.collect()
 }
 
-/// The servers that the list says nothing about.
 fn missing(ids: &BTreeSet<ServerId>, list: &ServerList) -> BTreeSet<ServerId> {
     let unreadable: BTreeSet<ServerId> = list.unreadable.iter().filter_map(|bad| bad.id).collect();
     ids.iter()

@@ -142,7 +142,6 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
 
 struct Token {
     value: Secret,
-    /// Whether it is what the file holds.
     from_file: bool,
 }
 
@@ -177,7 +176,6 @@ impl Token {
         }
     }
 
-    /// Follows the file, if there is one.
     fn follow(
         self,
         source: &TokenSource,

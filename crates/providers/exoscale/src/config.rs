@@ -94,13 +94,11 @@ pub enum LocalPolicyHealthCheck {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// Key, secret, or both are missing, and there is no file.
     #[error("could not create Exoscale client: incomplete or missing Exoscale API credentials")]
     NoCredentials,
     /// The key or secret cannot be used. Neither is shown.
     #[error("the API credentials cannot be used: {reason}")]
     Credentials { reason: &'static str },
-    /// The file is not one of this provider.
     #[error("the cloud config file cannot be read: {reason}")]
     File { reason: String },
     /// The URL cannot be used. It is not shown: it may hold a password.

@@ -52,7 +52,6 @@ pub(crate) fn key_problem(key: &str) -> Option<&'static str> {
     }
 }
 
-/// A pair with the name that its file gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamedPair {
     name: String,

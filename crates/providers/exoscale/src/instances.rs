@@ -60,7 +60,6 @@ pub(crate) struct Machines {
     may_list: Permission,
     /// Void once the credentials have changed.
     listing: CachedRead<Listing>,
-    /// Instances that were found lately.
     witnesses: Mutex<BTreeSet<Uuid>>,
     said: SaidOnce,
 }

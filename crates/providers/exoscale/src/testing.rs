@@ -146,13 +146,13 @@ impl Api for Desk {
     }
 }
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) desk: Arc<Desk>,
     _server: Server,
 }
 
-impl Stage {
+impl Harness {
     pub(crate) fn new() -> Self {
         let world = World::simulated(7);
         let desk = Arc::new(Desk::default());

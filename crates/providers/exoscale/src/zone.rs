@@ -60,7 +60,6 @@ pub enum ZoneError {
     Plain { zone: String },
 }
 
-/// Where a machine tells about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) cdrom: PathBuf,

@@ -98,7 +98,6 @@ fn discover(listed: &[MachineAddress], node_ips: &[IpAddr]) -> Vec<IpAddr> {
     v4
 }
 
-/// Whether a link's addresses are of no use from outside.
 pub(crate) fn is_ignored(link: &str) -> bool {
     IGNORED.contains(&link) || link.starts_with(IGNORED_PREFIX)
 }

@@ -70,7 +70,6 @@ pub(crate) struct Api {
     endpoints: Endpoints,
     lines: Lines,
     turns: Semaphore,
-    /// What people should hear of.
     outbox: EventOutbox,
     /// Is told of answers, so that more can be learnt while somebody answers.
     answered: Notify,
@@ -310,7 +309,6 @@ async fn send(
     }
 }
 
-/// A request with its headers.
 fn addressed<T>(
     message: T,
     credentials: &Credentials,

@@ -110,7 +110,6 @@ async fn ask(api: &Api, node: &Node) -> MachineAnswer {
     )
 }
 
-/// What is wrong where another machine answers.
 pub(crate) fn mismatch(address: IpAddr, said: &str, node: &str) -> String {
     format!("the machine at {address} says that its node is {said:?}, not {node:?}")
 }

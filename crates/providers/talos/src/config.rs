@@ -64,15 +64,12 @@ impl fmt::Display for Finding {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// It cannot be read; the message says where.
     #[error("cannot read the cloud config: {0}")]
     Decode(String),
-    /// It would stop every node.
     #[error("the cloud config has rules that no node can pass: {}", joined(.0))]
     Rules(Vec<Finding>),
 }
 
-/// The keys of the file, one row each.
 pub const fn keys() -> &'static [bowline_core::Variable] {
     &environment::KEYS
 }

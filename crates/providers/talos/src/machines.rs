@@ -227,7 +227,6 @@ impl Instances for Machines {
         Box::pin(std::future::ready(answers))
     }
 
-    /// Whether an endpoint answers.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         Box::pin(async {
             let answered = self.api.version().await;

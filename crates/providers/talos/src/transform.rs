@@ -91,7 +91,6 @@ pub enum RuleError {
     },
 }
 
-/// What the rules make of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transformed {
     pub metadata: PlatformMetadata,
@@ -140,7 +139,6 @@ impl Rules {
     }
 }
 
-/// The rules for one machine.
 #[derive(Clone, Debug)]
 pub struct Matching<'a>(Vec<&'a Rule>);
 
@@ -163,7 +161,6 @@ impl Matching<'_> {
         })
     }
 
-    /// Applies them all to the machine that they match.
     pub fn apply(
         &self,
         metadata: &PlatformMetadata,

@@ -154,7 +154,6 @@ impl Config {
         self
     }
 
-    /// What the text of a file says.
     pub fn of_file(text: &str) -> Result<Self, ConfigError> {
         let raw = RawConfig::read(text)?;
         let main = RawServer {

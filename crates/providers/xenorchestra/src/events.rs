@@ -56,7 +56,6 @@ pub(crate) struct View {
 /// Why events are not followed any further.
 #[derive(Debug, Error)]
 enum Lost {
-    /// The server has none.
     #[error("the server has no events: {0}")]
     NoEvents(String),
     #[error("{0}")]

@@ -17,7 +17,6 @@ pub struct VmId {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VmIdError {
-    /// Another scheme, or nothing.
     #[error("foreign providerID or empty {}", quote(.0))]
     Foreign(String),
     #[error(

@@ -264,7 +264,6 @@ impl Machines {
         }
     }
 
-    /// The answer about a node whose machine is not there.
     async fn missing(
         &self,
         node: &Node,

@@ -45,7 +45,6 @@ type Names = BTreeMap<Uuid, (Instant, Option<String>)>;
 /// VMs with the time when a list was asked for; none: it did not show the VM.
 type Listed = BTreeMap<Uuid, (Instant, Option<Vm>)>;
 
-/// What has names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Host,
@@ -158,7 +157,6 @@ impl Server {
         Ok(shown.collect())
     }
 
-    /// That VM, asked for by itself.
     pub(crate) async fn read(&self, id: Uuid) -> Reading {
         match self.api.vm(id).await {
             Ok(Some(vm)) if vm.id == id => Reading::Found(Box::new(vm)),
@@ -171,12 +169,10 @@ impl Server {
         }
     }
 
-    /// The names of those of these hosts that can be read.
     pub(crate) async fn host_names(&self, wanted: BTreeSet<Uuid>) -> BTreeMap<Uuid, String> {
         self.names(Named::Host, wanted).await
     }
 
-    /// The names of those of these pools that can be read.
     pub(crate) async fn pool_names(&self, wanted: BTreeSet<Uuid>) -> BTreeMap<Uuid, String> {
         self.names(Named::Pool, wanted).await
     }

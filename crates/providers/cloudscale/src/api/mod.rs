@@ -72,7 +72,6 @@ impl Api {
         }
     }
 
-    /// All items of a collection, in one answer.
     async fn list<T: Resource>(&self, route: Route) -> Result<Listing<T>, CloudError> {
         let reply = self.http.get(route).send().await;
         let reply = reply.map_err(about_a_collection)?;

@@ -22,7 +22,6 @@ pub(crate) struct BadItem {
     kind: &'static str,
     pub(crate) uuid: Option<Uuid>,
     pub(crate) name: Option<String>,
-    /// The load balancer it belongs to, if it says so.
     pub(crate) load_balancer: Option<Uuid>,
     reason: String,
 }
@@ -58,7 +57,6 @@ impl From<&BadItem> for CloudError {
     }
 }
 
-/// All items of a kind, and those that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listing<T> {
     pub(crate) items: Vec<T>,
@@ -101,7 +99,6 @@ pub(crate) fn stub<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(stub.and_then(|stub| stub.uuid))
 }
 
-/// The slug of an object that is shown by it.
 pub(crate) fn slug<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     struct Stub {

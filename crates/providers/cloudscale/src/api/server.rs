@@ -105,7 +105,6 @@ impl Server {
         })
     }
 
-    /// All addresses, in the API's order.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.interfaces
             .iter()

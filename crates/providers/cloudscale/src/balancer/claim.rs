@@ -69,7 +69,6 @@ pub(super) struct Claims {
     /// Others that are the Service's, but by no mark.
     pub(super) others: Vec<Claimed>,
     pub(super) refused: Vec<Problem>,
-    /// Others of the same name, which are left alone.
     pub(super) namesakes: usize,
 }
 
@@ -91,7 +90,6 @@ impl Claims {
     }
 }
 
-/// How a Service refers to load balancers.
 struct Naming {
     uuid: Option<Uuid>,
     take_over: Option<Uuid>,

@@ -32,7 +32,6 @@ pub(crate) struct Wanted {
     pub(crate) floating_ips: Vec<IpAddr>,
     /// Tags that the load balancer must have beside those of others.
     pub(crate) tags: BTreeMap<String, String>,
-    /// Tags of children that are made.
     pub(crate) child_tags: BTreeMap<String, String>,
     pub(crate) pools: Vec<WantedPool>,
     /// The listeners that the Service's source ranges filter, by name.

@@ -98,7 +98,6 @@ fn problem(reason: &'static str, text: &str) -> Problem {
     }
 }
 
-/// Other Services that want it.
 fn rivals(wish: &BalancerRequest, address: IpAddr) -> Vec<&Arc<Service>> {
     let others = wish.all.iter().filter(|other| {
         other.uid != wish.service.uid

@@ -42,7 +42,6 @@ pub use observe::SNAPSHOT_AGE;
 use ownership::{Cluster, SERVICE_TAG, is_adopted};
 use settings::table::{CONFIG_VERSION, UUID, ZONE};
 
-/// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
 
 pub(crate) struct Shared {

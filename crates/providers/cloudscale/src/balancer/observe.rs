@@ -141,7 +141,6 @@ impl Observer {
         }
     }
 
-    /// Everything that belongs to a load balancer.
     pub(crate) async fn whole(
         &self,
         balancer: LoadBalancer,

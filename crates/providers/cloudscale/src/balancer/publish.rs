@@ -30,7 +30,6 @@ pub(crate) enum Showing {
         ip_mode: Option<IpMode>,
         /// Shown after its own addresses.
         floating_ips: Vec<IpAddr>,
-        /// Whether no pool has a member.
         without_targets: bool,
     },
 }

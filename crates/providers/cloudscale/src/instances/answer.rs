@@ -86,7 +86,6 @@ impl Knowledge {
     }
 }
 
-/// The answer about a node, given its server.
 pub(super) fn found(server: &Server, node: &Node) -> Lookup {
     Lookup::Found(Box::new(describe(server, node)))
 }

@@ -35,7 +35,6 @@ pub(super) fn question(node: &Node) -> Question {
 #[derive(Debug)]
 pub(super) enum Recognised<'a> {
     One(&'a Server),
-    /// None of the project.
     Nobody,
     /// It cannot be said; a person has to decide.
     Unclear(String),

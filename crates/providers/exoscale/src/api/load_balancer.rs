@@ -34,7 +34,6 @@ pub(crate) struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Its address, once it has one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.ip.filter(|ip| !ip.is_unspecified())
     }

@@ -47,7 +47,6 @@ pub(crate) enum OperationState {
 }
 
 impl Operation {
-    /// The id of what it is about.
     pub(crate) fn subject(&self) -> Option<Uuid> {
         self.reference.as_ref()?.id
     }

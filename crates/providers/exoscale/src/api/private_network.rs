@@ -18,7 +18,6 @@ pub(crate) struct PrivateNetwork {
     /// The first address that it gives out; none if it gives out none.
     #[serde(default, deserialize_with = "address")]
     pub(crate) start_ip: Option<IpAddr>,
-    /// The last one.
     #[serde(default, deserialize_with = "address")]
     pub(crate) end_ip: Option<IpAddr>,
     #[serde(default, deserialize_with = "listing")]

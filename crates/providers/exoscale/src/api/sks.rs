@@ -19,7 +19,6 @@ pub(crate) struct SksCluster {
     pub(crate) nodepools: Listing<SksNodepool>,
 }
 
-/// A nodepool, which has an instance pool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct SksNodepool {

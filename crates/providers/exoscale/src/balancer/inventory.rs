@@ -11,7 +11,6 @@ use super::desire::WantedService;
 use super::plan::{BALANCER, Managed, SERVICE, new, seen};
 use crate::api::{LoadBalancer, LoadBalancerService};
 
-/// The members of a JSON object.
 pub(crate) fn fields(body: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(body) {
         Ok(Value::Object(fields)) => fields,

@@ -46,7 +46,6 @@ use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 /// original never does; what somebody changed in the cloud stays wrong there until the next event.
 const AUDIT_PERIOD: Duration = Duration::from_secs(600);
 
-/// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
 
 pub(crate) struct Shared {
@@ -55,7 +54,6 @@ pub(crate) struct Shared {
     turns: KeyedMutex<Uuid>,
     /// The role does not allow to empty descriptions.
     resets_denied: AtomicBool,
-    /// The cloud takes no labels.
     labels_refused: AtomicBool,
 }
 

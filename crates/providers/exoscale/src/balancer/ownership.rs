@@ -26,11 +26,9 @@ use super::settings::{
 use crate::api::{LoadBalancer, LoadBalancerService};
 use crate::id::hyphenated;
 
-/// The label with the uid of the Service.
 pub(crate) const SERVICE_LABEL: &str = "bowline-service-uid";
 /// The label with namespace and name of the Service, for people.
 const NAME_LABEL: &str = "bowline-service";
-/// The label with the name of the cluster.
 pub(crate) const CLUSTER_LABEL: &str = "bowline-cluster";
 /// What says that a controller of ours has made it, or has it.
 const MARKS: [&str; 5] = [
@@ -40,7 +38,6 @@ const MARKS: [&str; 5] = [
     CLUSTER_UID_MARK,
     SERVICE_MARK,
 ];
-/// The longest value of a label.
 const LONGEST_VALUE: usize = 63;
 
 /// Who we are, and who else is there.
@@ -425,7 +422,6 @@ pub(crate) fn whose_cluster(
     }
 }
 
-/// A value that a label can have.
 pub(crate) fn label_value(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let replaced = text.chars().map(|c| if allowed(c) { c } else { '-' });

@@ -17,7 +17,6 @@ pub(crate) enum Publisher {
     Present {
         /// The entrances until all is done.
         before: Vec<Ingress>,
-        /// The pool, if it was found out.
         pool: Option<Uuid>,
     },
 }

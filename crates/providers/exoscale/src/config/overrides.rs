@@ -20,7 +20,6 @@ pub struct Overrides(Vec<Override>);
 /// What is said about one node, or about all whose names match.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// As it is written.
     name: String,
     expression: Option<Regex>,
     /// Whether the node is no instance of this cloud.

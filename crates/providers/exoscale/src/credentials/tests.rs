@@ -1,19 +1,19 @@
 use super::*;
 use crate::api::Api;
-use crate::testing::{Log, Stage, status};
+use crate::testing::{Harness, Log, status};
 use bowline_test_kit::says;
 use std::path::Path;
 use tempfile::TempDir;
 
 struct Bench {
-    stage: Stage,
+    stage: Harness,
     folder: TempDir,
     http: HttpClient,
 }
 
 impl Bench {
     fn new() -> Self {
-        let stage = Stage::new();
+        let stage = Harness::new();
         let http = stage.client(None);
         let folder = tempfile::tempdir().unwrap();
         Self {

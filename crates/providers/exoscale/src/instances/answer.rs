@@ -33,7 +33,6 @@ impl Knowledge {
         }
     }
 
-    /// The types whose names the answers need.
     pub(super) fn types_wanted(&self, questions: &[Question<'_>]) -> BTreeSet<Uuid> {
         let types = questions.iter().filter_map(|question| match question {
             Question::About { id, said, .. } if type_said(*said).is_none() => {

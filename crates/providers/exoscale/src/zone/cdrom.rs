@@ -43,7 +43,6 @@ struct Extent {
     length: u32,
 }
 
-/// One of the trees of a disk.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Extent,
@@ -65,7 +64,6 @@ pub(crate) fn meta_data(mut disk: impl Read + Seek) -> Result<String, CdromError
     Err(CdromError::NoFile)
 }
 
-/// Reads an extent of limited length.
 fn read(disk: &mut (impl Read + Seek), extent: Extent, limit: u32) -> Result<Vec<u8>, CdromError> {
     if extent.length > limit {
         return Err(CdromError::TooLong);

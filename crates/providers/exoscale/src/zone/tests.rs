@@ -1,8 +1,8 @@
 use super::*;
-use crate::testing::{ENDPOINT, Stage};
+use crate::testing::{ENDPOINT, Harness};
 use serde_json::json;
 
-fn machine(stage: &Stage, cdrom: &Path) -> Machine {
+fn machine(stage: &Harness, cdrom: &Path) -> Machine {
     Machine {
         cdrom: cdrom.to_owned(),
         metadata: "http://api.localhost".to_owned(),
@@ -33,7 +33,7 @@ fn what_a_machine_calls_a_zone_is_checked() {
 
 #[tokio::test]
 async fn exoscale_case_10_the_zone_comes_from_the_machine() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let cdrom = folder.path().join("cidata");
     let machine = machine(&stage, &cdrom);
@@ -54,7 +54,7 @@ async fn exoscale_case_10_the_zone_comes_from_the_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_say_stops_the_start() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let machine = machine(&stage, &folder.path().join("none"));
     for (status, body, said) in [
@@ -73,7 +73,7 @@ async fn a_machine_that_does_not_say_stops_the_start() {
     }
 }
 
-async fn find_endpoint(stage: &Stage, zone: &str) -> Result<BaseUrl, ZoneError> {
+async fn find_endpoint(stage: &Harness, zone: &str) -> Result<BaseUrl, ZoneError> {
     let configured = Endpoint::Listing(BaseUrl::parse(ENDPOINT).unwrap());
     endpoint(&configured, zone, |base| {
         assert_eq!(base.to_string(), ENDPOINT);
@@ -84,7 +84,7 @@ async fn find_endpoint(stage: &Stage, zone: &str) -> Result<BaseUrl, ZoneError> 
 
 #[tokio::test(start_paused = true)]
 async fn a_listed_zone_is_served_where_the_list_says() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.desk.set_zones(json!([
         {"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2", "sos-endpoint": "x"},
         {"name": "at-vie-1", "api-endpoint": "http://vie.sim/v2"},
@@ -110,7 +110,7 @@ async fn a_listed_zone_is_served_where_the_list_says() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_loopback() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     for (configured, listed, wanted) in [
         ("http://127.0.0.1:9000/v2", "http://gva.sim/v2", true),
         ("http://[::1]/v2", "http://gva.sim/v2", true),

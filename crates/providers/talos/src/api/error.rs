@@ -26,7 +26,6 @@ pub(crate) enum ApiError {
         /// Whether other credentials might help.
         tls: bool,
     },
-    /// There was one, and it did not hold.
     #[error("the connection to {endpoint} was lost: {text}")]
     Lost { endpoint: String, text: String },
     /// It took too long; the text names who was asked, and about whom.

@@ -15,7 +15,7 @@ use crate::{BuildError, Environment, Need, Setup, build, register_metrics};
 pub(crate) const FIRST: &str = "10.0.0.1";
 
 /// Simulated machines, and files that tell about them.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) talos: Arc<Talos>,
     servers: Vec<Server>,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
     registry: std::sync::Mutex<Registry>,
 }
 
-impl Stage {
+impl Harness {
     /// A control plane of one machine that is served, with a talosconfig for it.
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
@@ -47,6 +47,13 @@ impl Stage {
 
     pub(crate) fn add(&self, machine: &MachineSpec) {
         self.talos.add_machine(machine).unwrap();
+    }
+
+    /// The same with the worker `w1`.
+    pub(crate) fn with_worker() -> Self {
+        let harness = Self::new();
+        harness.metal("w1", &["eth0/10.8.0.11/24"]);
+        harness
     }
 
     pub(crate) fn metal(&self, name: &str, addresses: &[&str]) {

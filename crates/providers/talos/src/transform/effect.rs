@@ -81,7 +81,6 @@ pub enum EffectError {
     LabelName(String),
     #[error("invalid label value {0:?}")]
     LabelValue(String),
-    /// A taint that is not for rules to set.
     #[error("invalid taint name {key:?}: [{reason}]")]
     TaintName { key: String, reason: &'static str },
     #[error("invalid taint value {text:?}: [{reason}]")]

@@ -94,7 +94,6 @@ impl Api {
         self.list("hosts", fields, filter).await
     }
 
-    /// The server's connections to pools.
     pub(crate) async fn connections(&self) -> Result<Listing<Connection>, CloudError> {
         self.list("servers", "*", None).await
     }

@@ -70,7 +70,6 @@ impl Default for Switch {
 }
 
 impl RawConfig {
-    /// Reads the first document of `text`.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
         let file = |reason: &str| ConfigError::File {
             reason: reason.to_owned(),

@@ -31,7 +31,6 @@ pub(super) struct Bulk {
     pub(super) servers: Vec<Seen>,
     /// Whether all of them show all that is asked for.
     pub(super) complete: bool,
-    /// Whether only a few are asked for.
     pub(super) few: bool,
 }
 

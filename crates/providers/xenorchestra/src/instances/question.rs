@@ -7,7 +7,6 @@ use crate::id::{VmId, claim, swapped, uuid};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// About the VM that its provider id names.
     ById { vm: Uuid, pool: Option<Uuid> },
     /// About the VM that its machine says it is, in one byte order or the other.
     ByMachine { plain: Uuid, swapped: Uuid },
@@ -18,7 +17,6 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// The ids to ask for, in order.
     pub(super) fn ids(&self) -> Vec<Uuid> {
         match self {
             Self::ById { vm, .. } => vec![*vm],

@@ -106,7 +106,6 @@ struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    /// Calls a method and waits for its result.
     async fn ask(&mut self, method: &str, params: Value) -> Result<Value, SignInError> {
         let id = self.next;
         self.next += 1;

@@ -66,7 +66,6 @@ pub(crate) enum Scope {
     Members,
 }
 
-/// What else the plan has to know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) scope: Scope,
@@ -267,7 +266,6 @@ impl<'a> Planner<'a> {
         self.sketch.change(object, vec![change], &why, action);
     }
 
-    /// Pools with all that belongs to them.
     fn pools(&mut self) {
         let chosen = choose(self.wanted, self.seen_pools(), true);
         let kept: BTreeSet<Uuid> = chosen.iter().flatten().map(|it| it.pool.uuid).collect();

@@ -54,7 +54,6 @@ pub(crate) struct VipWish {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// The reason of events about settings that cannot be used.
 pub(crate) const INVALID: &str = "InvalidLoadBalancerConfig";
 
 /// A setting that cannot be used.

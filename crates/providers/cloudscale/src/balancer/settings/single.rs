@@ -86,7 +86,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
     }
 }
 
-/// Writes what is said into the settings of ports.
 struct Writer<'a> {
     ports: &'a [ServicePort],
     settings: Vec<PortSettings>,

@@ -4,11 +4,10 @@ use bowline_core::{ExcludedNodes, Exclusion};
 use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::json;
 
-use super::shop::{S2, Shop, members, open};
-use crate::stage::node;
+use super::harness::{Harness, S2, members, open};
+use crate::harness::node;
 
-/// A node whose server has a public address alone.
-fn public_only(shop: &Shop, name: &str) -> bowline_core::Node {
+fn public_only(shop: &Harness, name: &str) -> bowline_core::Node {
     let spec = json!({"name": name, "interfaces": [{"network": "public"}]});
     let spec: MachineSpec = serde_json::from_value(spec).unwrap();
     let uuid = shop.sim.add_server(&spec).unwrap();
@@ -95,7 +94,7 @@ async fn many_nodes_without_a_server_are_few_events() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_a_private_address_are_named_with_the_way_out() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let node = public_only(&shop, "outside");
     shop.nodes.push(node);
     let outcome = shop.ensure().await;
@@ -115,7 +114,7 @@ async fn nodes_without_a_private_address_are_named_with_the_way_out() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_an_address_in_a_wanted_subnet_are_named_and_the_list_is_bounded() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
     for number in 10..32 {
         let name = format!("outside-{number}");

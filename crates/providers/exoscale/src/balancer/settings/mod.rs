@@ -224,7 +224,6 @@ pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
     })
 }
 
-/// The load balancer that the Service names by its id.
 pub(crate) fn id_of(service: &Service) -> Option<Uuid> {
     read::uuid(TABLE.value(service, ID)?)
 }

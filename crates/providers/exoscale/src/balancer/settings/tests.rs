@@ -1,7 +1,7 @@
 use super::table::{ANNOTATIONS, PREFIX, reference};
 use super::*;
 use crate::balancer::examples::{L1, annotated, port, service};
-use bowline_test_kit::says;
+use bowline_test_kit::{rows, says};
 
 fn read(suffix: &str, value: &str) -> (Settings, Vec<Problem>) {
     Settings::read(&annotated(&[(suffix, value)]))
@@ -117,43 +117,18 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
 
 #[test]
 fn settings_are_compared_with_each_other() {
-    for (pairs, text) in [
-        (
-            vec![
-                ("service-healthcheck-interval", "5"),
-                ("service-healthcheck-timeout", "6"),
-            ],
-            "5 s is less than the timeout of 6 s",
-        ),
-        (
-            vec![("service-healthcheck-mode", "http")],
-            "begins with a slash",
-        ),
-        (
-            vec![
-                ("service-healthcheck-mode", "https"),
-                ("service-healthcheck-uri", "h"),
-            ],
-            "begins with a slash",
-        ),
-        (
-            vec![
-                ("service-healthcheck-tls-sni", "a"),
-                ("service-healthcheck-mode", "http"),
-                ("service-healthcheck-uri", "/"),
-            ],
-            "only for https",
-        ),
-        (
-            vec![("service-sks-nodepool-name", "web")],
-            "without SKS cluster name",
-        ),
-        (vec![("external", "true")], "but no ID or name specified"),
-        (
-            vec![("name", "k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a")],
-            "another Service",
-        ),
-    ] {
+    for [pairs, text] in rows(
+        "check-interval=5 check-timeout=6 | 5 s is less than the timeout of 6 s
+         check-mode=http                            | begins with a slash
+         check-mode=https check-uri=h | begins with a slash
+         check-tls-sni=a check-mode=http check-uri=/ | only for https
+         service-sks-nodepool-name=web                            | without SKS cluster name
+         external=true                                            | but no ID or name specified
+         name=k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a            | another Service",
+    ) {
+        let pairs = pairs.replace("check-", "service-healthcheck-");
+        let pairs = pairs.split(' ').filter_map(|pair| pair.split_once('='));
+        let pairs: Vec<(&str, &str)> = pairs.collect();
         let (_, faults) = Settings::read(&annotated(&pairs));
         let [fault] = faults.as_slice() else {
             panic!("{pairs:?}: {faults:?}");

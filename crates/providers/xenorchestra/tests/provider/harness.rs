@@ -9,7 +9,7 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
-use bowline_test_kit::{Harness, Simulation, surroundings, wraps};
+use bowline_test_kit::{self as kit, Simulation, surroundings, wraps};
 pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
 use bowline_xenorchestra::{Config, Gauges, build};
 use serde_json::json;
@@ -57,17 +57,16 @@ pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
     XenOrchestra::from_fixture(world, scene).unwrap()
 }
 
-pub(crate) struct Stage(Harness<XenOrchestra>);
+pub(crate) struct Harness(kit::Harness<XenOrchestra>);
 
-wraps!(Stage => 0: Harness<XenOrchestra>);
+wraps!(Harness => 0: kit::Harness<XenOrchestra>);
 
-impl Stage {
+impl Harness {
     /// With a token, without events.
     pub(crate) async fn new() -> Self {
         Self::configured("events: no\n").await
     }
 
-    /// With a token and these settings.
     pub(crate) async fn configured(settings: &str) -> Self {
         let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\n{settings}");
         Self::of(&file, Quirks::default()).await
@@ -100,7 +99,6 @@ impl Stage {
     }
 }
 
-/// The provider as that configuration says, in that world.
 pub(crate) fn cloud(world: &World, config: &Config) -> Arc<dyn Cloud> {
     let surroundings = surroundings(world, "xenorchestra");
     build(config, &surroundings, &Gauges::default()).unwrap()

@@ -8,7 +8,7 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_exoscale::{
     DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
 };
-use bowline_test_kit::{Harness, Simulation, wraps};
+use bowline_test_kit::{self as kit, Simulation, wraps};
 pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
 use serde_json::{Value, json};
 
@@ -17,11 +17,11 @@ const AUTHORITY: &str = "exoscale.localhost:80";
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
 pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 
-pub(crate) struct Stage(Harness<Exoscale>);
+pub(crate) struct Harness(kit::Harness<Exoscale>);
 
-wraps!(Stage => 0: Harness<Exoscale>);
+wraps!(Harness => 0: kit::Harness<Exoscale>);
 
-impl Stage {
+impl Harness {
     /// With instance I1 in zone ch-gva-2.
     pub(crate) async fn new() -> Self {
         Self::with(&[], "").await

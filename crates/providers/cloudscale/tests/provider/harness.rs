@@ -8,7 +8,7 @@ use bowline_core::{AddressKind, Node, NodeAddress};
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
 use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
-use bowline_test_kit::{Harness, Simulation, fresh, wraps};
+use bowline_test_kit::{self as kit, Simulation, fresh, wraps};
 pub(crate) use bowline_test_kit::{cannot_tell, found, gone};
 
 pub(crate) const AUTHORITY: &str = "cloudscale.sim:80";
@@ -52,11 +52,11 @@ floating_ips:
 - {address: '2001:db8:f::77', region: rma}
 ";
 
-pub(crate) struct Stage(pub(crate) Harness<Cloudscale>);
+pub(crate) struct Harness(pub(crate) kit::Harness<Cloudscale>);
 
-wraps!(Stage => 0: Harness<Cloudscale>);
+wraps!(Harness => 0: kit::Harness<Cloudscale>);
 
-impl Stage {
+impl Harness {
     /// Over pipes, with servers A and B.
     pub(crate) fn new() -> Self {
         Self::with(&[])

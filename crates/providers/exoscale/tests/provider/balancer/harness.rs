@@ -5,7 +5,7 @@ use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Exoscale, ServiceIn
 use bowline_test_kit::{ServiceHarness, service, wraps};
 pub(crate) use bowline_test_kit::{port, status, steps};
 
-use crate::stage::{I1, I2, P1, of, provider, stage};
+use crate::harness::{I1, I2, P1, of, provider, stage};
 
 pub(crate) const UID: &str = "5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 pub(crate) const NAME: &str = "k8s-5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
@@ -13,14 +13,14 @@ pub(crate) const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 pub(crate) const OTHER: &str = "11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 
-pub(crate) struct Shop {
+pub(crate) struct Harness {
     harness: ServiceHarness<Exoscale>,
     file: String,
 }
 
-wraps!(Shop => harness: ServiceHarness<Exoscale>);
+wraps!(Harness => harness: ServiceHarness<Exoscale>);
 
-impl Shop {
+impl Harness {
     pub(crate) async fn new() -> Self {
         Self::with("").await
     }
@@ -94,8 +94,8 @@ impl Shop {
 }
 
 /// A shop whose load balancer is there, and whose calls are forgotten.
-pub(crate) async fn open() -> Shop {
-    let mut shop = Shop::new().await;
+pub(crate) async fn open() -> Harness {
+    let mut shop = Harness::new().await;
     shop.ensure().await.good();
     shop.calls();
     shop
