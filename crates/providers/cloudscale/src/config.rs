@@ -4,7 +4,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,16 +72,7 @@ pub enum ConfigError {
     Setting(#[from] SettingError),
 }
 
-/// Everything that is wrong, so that nobody has to correct one mistake at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&all.join("; "))
-    }
-}
+pub type ConfigErrors = bowline_provider::ConfigErrors<ConfigError>;
 
 /// The warning about `--cloud-config`, which this provider accepts and does not read, whether the
 /// file exists or not.
@@ -123,7 +113,7 @@ impl Config {
                 cluster_name_annotation,
                 warnings,
             }),
-            _ => Err(ConfigErrors(errors)),
+            _ => Err(bowline_provider::ConfigErrors(errors)),
         }
     }
 }

@@ -6,7 +6,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use bowline_core::{Origin, Secret, Setting, SettingError, Variable};
@@ -118,16 +117,7 @@ pub enum ConfigError {
     Setting(#[from] SettingError),
 }
 
-/// Everything that is wrong, so that nobody has to correct one mistake at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&all.join("; "))
-    }
-}
+pub type ConfigErrors = bowline_provider::ConfigErrors<ConfigError>;
 
 impl Config {
     /// Reads and checks the environment and the text of the cloud config file, if there is one.
@@ -166,7 +156,7 @@ impl Config {
                 trace,
                 warnings,
             }),
-            _ => Err(ConfigErrors(errors)),
+            _ => Err(bowline_provider::ConfigErrors(errors)),
         }
     }
 }

@@ -322,8 +322,5 @@ fn client(config: &ServerConfig, surroundings: &Surroundings, connector: &Connec
         }),
         Login::Password { password, .. } => http.auth(NotYet).secret(password),
     };
-    match metrics {
-        Some(metrics) => http.metrics(metrics.clone()).build(),
-        None => http.build(),
-    }
+    http.metrics(metrics.clone()).build()
 }

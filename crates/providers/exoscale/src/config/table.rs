@@ -2,6 +2,7 @@
 //! variables by row, and the reference page is made of the rows.
 
 use bowline_core::{Variable, variable_table};
+use bowline_provider::row as key;
 
 pub const API_KEY: Variable = Variable {
     name: "EXOSCALE_API_KEY",
@@ -90,20 +91,6 @@ pub const VARIABLES: [Variable; 9] = [
 
 const TEXT: &str = "a text";
 const BOOLEAN: &str = "`true` or `false`";
-
-const fn key(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
-    }
-}
 
 /// All keys of the file, in the order of the reference page.
 pub const KEYS: [Variable; 18] = [

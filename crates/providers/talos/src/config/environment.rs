@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bowline_core::{Variable, variable_table};
+use bowline_provider::row as key;
 
 const TALOS_ENDPOINTS: Variable = Variable {
     name: "TALOS_ENDPOINTS",
@@ -66,20 +67,6 @@ impl Environment {
             endpoints,
             candidates: candidates.into_iter().flatten().collect(),
         }
-    }
-}
-
-const fn key(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
     }
 }
 

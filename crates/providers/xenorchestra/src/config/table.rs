@@ -2,20 +2,7 @@
 //! variables by row, and the reference page is made of the rows.
 
 use bowline_core::{Variable, variable_table};
-
-const fn row(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
-    }
-}
+use bowline_provider::row;
 
 const URL_ALLOWED: &str = "an http or https URL; a path before `/rest/v0` may stand in it";
 const TOKEN_ALLOWED: &str = "an authentication token";

@@ -12,6 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bowline_core::{Change, Impact, Notice, Problem, ResourceRef, ServiceKey, StepId, StepNote};
+pub(crate) use bowline_provider::plan::{new, seen};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -87,24 +88,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) pool: Uuid,
     /// Whether descriptions can be emptied; some roles do not allow it.
     pub(crate) may_reset: bool,
-}
-
-/// An object that exists.
-pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: Some(id.to_string()),
-    }
-}
-
-/// An object that does not exist yet.
-pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: None,
-    }
 }
 
 fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
