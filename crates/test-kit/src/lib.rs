@@ -31,7 +31,7 @@ pub use harness::{
     Harness, Simulation, answer, delay, lookups, presence, same_transcript, status, surroundings,
 };
 pub use service_harness::{ServiceHarness, key, set};
-pub use table::{ends, rows, says};
+pub use table::{begins, ends, pairs, rows, says};
 pub use things::{
     all_found, cannot_tell, found, fresh, gone, named_port, node, port, service, told,
 };

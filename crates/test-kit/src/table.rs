@@ -11,10 +11,31 @@ pub fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
     rows
 }
 
+/// Keys with each of their values: a line is `key = value ¦ value`.
+#[track_caller]
+pub fn pairs(table: &str) -> Vec<(&str, &str)> {
+    let lines = table.lines().filter(|line| !line.trim().is_empty());
+    let lines = lines.map(|line| line.split_once('=').unwrap());
+    let pairs = lines.flat_map(|(key, values)| {
+        let values = values.split('¦').map(str::trim);
+        values.map(move |value| (key.trim(), value))
+    });
+    pairs.collect()
+}
+
 /// Fails, and shows the text, unless it contains these words.
 #[track_caller]
 pub fn says(text: &str, words: &str) {
     assert!(text.contains(words), "{words:?} is missing: {text}");
+}
+
+/// The same for how it begins.
+#[track_caller]
+pub fn begins(text: &str, words: &str) {
+    assert!(
+        text.starts_with(words),
+        "{words:?} is not the beginning: {text}"
+    );
 }
 
 /// The same for how it ends.

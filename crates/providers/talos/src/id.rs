@@ -106,7 +106,7 @@ pub fn claim(provider_id: &str) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline_test_kit::says;
+    use bowline_test_kit::{begins, says};
 
     fn azure(id: &str) -> Result<String, IdError> {
         let metadata = PlatformMetadata {
@@ -168,10 +168,7 @@ mod tests {
             "azure:///subscriptions/1/resourceGroups//providers/x",
         ] {
             let error = azure(id).unwrap_err().to_string();
-            assert!(
-                error.starts_with("error converting resource group name"),
-                "{error}"
-            );
+            begins(&error, "error converting resource group name");
             says(&error, "isn't in Azure resource ID format");
         }
     }

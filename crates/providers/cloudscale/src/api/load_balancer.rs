@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, slug, stub};
-
-const LOAD_BALANCERS: &str = "v1/load-balancers";
-const LOAD_BALANCER: &str = "v1/load-balancers/:id";
+use super::resource::{Resource, or_default, slug, stub};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct LoadBalancer {
@@ -52,37 +45,4 @@ impl LoadBalancer {
     pub(crate) fn is_changing(&self) -> bool {
         self.status == "changing"
     }
-}
-
-impl Api {
-    pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
-        self.list(Route::new(LOAD_BALANCERS)).await
-    }
-
-    pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
-        self.read(one(id)).await
-    }
-
-    pub(crate) async fn create_load_balancer(
-        &self,
-        body: &Map<String, Value>,
-    ) -> Result<LoadBalancer, CallError> {
-        self.create(Route::new(LOAD_BALANCERS), body).await
-    }
-
-    pub(crate) async fn change_load_balancer(
-        &self,
-        id: Uuid,
-        body: &Map<String, Value>,
-    ) -> Result<(), CallError> {
-        self.change(one(id), body).await
-    }
-
-    pub(crate) async fn delete_load_balancer(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(one(id)).await
-    }
-}
-
-fn one(id: Uuid) -> Route {
-    Route::new(LOAD_BALANCER).with("id", id.to_string())
 }

@@ -1,16 +1,9 @@
 //! Health monitors of pools.
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, stub};
-
-const MONITORS: &str = "v1/load-balancers/health-monitors";
-const MONITOR: &str = "v1/load-balancers/health-monitors/:id";
+use super::resource::{Resource, or_default, stub};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Monitor {
@@ -48,33 +41,4 @@ pub(crate) struct SeenHttp {
 
 impl Resource for Monitor {
     const KIND: &'static str = "health monitor";
-}
-
-impl Api {
-    pub(crate) async fn monitors(&self) -> Result<Listing<Monitor>, CloudError> {
-        self.list(Route::new(MONITORS)).await
-    }
-
-    pub(crate) async fn create_monitor(
-        &self,
-        body: &Map<String, Value>,
-    ) -> Result<Monitor, CallError> {
-        self.create(Route::new(MONITORS), body).await
-    }
-
-    pub(crate) async fn change_monitor(
-        &self,
-        id: Uuid,
-        body: &Map<String, Value>,
-    ) -> Result<(), CallError> {
-        self.change(one(id), body).await
-    }
-
-    pub(crate) async fn delete_monitor(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(one(id)).await
-    }
-}
-
-fn one(id: Uuid) -> Route {
-    Route::new(MONITOR).with("id", id.to_string())
 }

@@ -258,18 +258,13 @@ fn settings_of_our_own_are_checked() {
     assert_eq!(pool.to_string(), id);
     let check = config.load_balancer.local_policy_health_check;
     assert_eq!((check, config.trace), (LocalPolicyHealthCheck::Http, true));
-    for (file, named) in [
-        (
-            "loadBalancer: {defaultInstancePoolID: web}",
-            "loadBalancer.defaultInstancePoolID",
-        ),
-        (
-            "loadBalancer: {localPolicyHealthCheck: udp}",
-            "loadBalancer.localPolicyHealthCheck",
-        ),
+    for (key, value) in [
+        ("defaultInstancePoolID", "web"),
+        ("localPolicyHealthCheck", "udp"),
     ] {
-        let text = keyed(&[], file).unwrap_err().to_string();
-        says(&text, named);
+        let file = format!("loadBalancer: {{{key}: {value}}}");
+        let text = keyed(&[], &file).unwrap_err().to_string();
+        says(&text, &format!("loadBalancer.{key}"));
     }
     let odd = [
         ("EXOSCALE_API_KEY", "hunter2 x"),
@@ -406,19 +401,13 @@ fn provider_ids_of_external_nodes_are_given_or_made_from_the_name() {
 
 #[test]
 fn exoscale_case_91_a_bad_override_stops_the_start_and_is_named() {
-    for (text, key) in [
-        ("type: 'nuc x'", "type"),
-        ("region: '-a'", "region"),
-        (
-            "addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Internal, address: x}]",
-            "addresses[1].type",
-        ),
-        (
-            "addresses: [{type: ExternalIP, address: here}]",
-            "addresses[0].address",
-        ),
-        ("addresses: [{type: Hostname}]", "addresses[0].address"),
-    ] {
+    for [text, key] in rows(
+        "type: 'nuc x' | type
+         region: '-a'  | region
+         addresses: [{type: Hostname, address: w}, {type: Internal, address: x}] | addresses[1].type
+         addresses: [{type: ExternalIP, address: here}] | addresses[0].address
+         addresses: [{type: Hostname}] | addresses[0].address",
+    ) {
         let file = format!("instances: {{overrides: [{{name: a}}, {{name: edge-1, {text}}}]}}");
         let said = keyed(&[], &file).unwrap_err().to_string();
         let wanted = format!("instances.overrides[1] (name \"edge-1\"): {key}: ");

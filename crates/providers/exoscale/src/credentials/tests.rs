@@ -23,6 +23,16 @@ impl Bench {
         }
     }
 
+    /// Two pairs are valid, the file holds the older one, and that is in use.
+    async fn started() -> (Self, CredentialsFile) {
+        let bench = Self::new();
+        bench.stage.sim.allow("EXOold", "old", &[]);
+        bench.stage.sim.allow("EXOnew", "new", &[]);
+        bench.write("first", "EXOold", "old");
+        let file = bench.follow().await;
+        (bench, file)
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.path().join("credentials.json")
     }
@@ -66,11 +76,7 @@ const A_WHILE: Duration = Duration::from_secs(120);
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_15_a_wrong_pair_is_not_used_and_a_right_one_is() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let file = bench.follow().await;
+    let (bench, file) = Bench::started().await;
     assert_eq!(file.ready(), Ok(()));
     assert_eq!(bench.key().await.as_deref(), Some("EXOold"));
     bench.write("wrong", "EXOnew", "hunter2");
@@ -93,8 +99,8 @@ async fn exoscale_case_15_a_wrong_pair_is_not_used_and_a_right_one_is() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_16_a_mounted_secret_is_followed() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
+    bench.stage.sim.allow("EXOold", "old", &[]);
+    bench.stage.sim.allow("EXOnew", "new", &[]);
     let folder = bench.folder.path();
     for (version, key, secret) in [("..v1", "EXOold", "old"), ("..v2", "EXOnew", "new")] {
         std::fs::create_dir(folder.join(version)).unwrap();
@@ -119,7 +125,7 @@ async fn exoscale_case_16_a_mounted_secret_is_followed() {
 async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
     let reason = file.ready().unwrap_err();
@@ -139,7 +145,7 @@ async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
     let calls = |before: usize| bench.stage.calls().len() - before;
@@ -157,7 +163,7 @@ async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
 async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     let file = bench.follow().await;
     for (content, said) in [
         (None, "No such file"),
@@ -193,11 +199,7 @@ async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let file = bench.follow().await;
+    let (bench, file) = Bench::started().await;
     for content in ["", r#"{"name": "sec"#] {
         std::fs::write(bench.path(), content).unwrap();
         sleep(CREDENTIALS_POLL * 2).await;
@@ -226,7 +228,7 @@ async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_100_a_role_that_denies_the_zones_is_enough() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "s", &["/zone"]);
+    bench.stage.sim.allow("EXOk", "s", &["/zone"]);
     bench.write("narrow", "EXOk", "s");
     let file = bench.follow().await;
     assert_eq!(file.ready(), Ok(()));
@@ -237,11 +239,7 @@ async fn exoscale_case_100_a_role_that_denies_the_zones_is_enough() {
 #[tokio::test(start_paused = true)]
 async fn an_api_that_cannot_answer_decides_nothing() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let _file = bench.follow().await;
+    let (bench, _file) = Bench::started().await;
     let rule = status(503, None).named("down").on("GET", "/v2/zone");
     bench.stage.world.faults.add(rule).unwrap();
     bench.write("second", "EXOnew", "new");
@@ -260,7 +258,7 @@ async fn an_api_that_cannot_answer_decides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
+    bench.stage.sim.allow("EXOold", "old", &[]);
     bench.write("first", "EXOold", "old");
     let _file = bench.follow().await;
     // The call waits for its repetitions while the pair changes.
@@ -272,10 +270,10 @@ async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
     let api = Api::new(bench.http.clone());
     let call = tokio::spawn(async move { api.load_balancers().await.map(|_| ()) });
     sleep(Duration::from_millis(100)).await;
-    bench.stage.desk.allow("EXOnew", "new", &[]);
+    bench.stage.sim.allow("EXOnew", "new", &[]);
     bench.write("second", "EXOnew", "new");
     bench.until_key("EXOnew", 10).await;
-    bench.stage.desk.revoke("EXOold");
+    bench.stage.sim.revoke("EXOold");
     call.await.unwrap().unwrap();
     let last = bench.stage.calls().pop().unwrap();
     assert_eq!(last, "GET /v2/load-balancer 200 EXOnew");

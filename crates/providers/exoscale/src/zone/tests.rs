@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{ENDPOINT, Harness};
+use bowline_test_kit::says;
 use serde_json::json;
 
 fn machine(stage: &Harness, cdrom: &Path) -> Machine {
@@ -37,7 +38,7 @@ async fn exoscale_case_10_the_zone_comes_from_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let cdrom = folder.path().join("cidata");
     let machine = machine(&stage, &cdrom);
-    stage.desk.set_metadata(200, " ch-dk-2\n");
+    stage.sim.set_metadata(200, " ch-dk-2\n");
     assert_eq!(machine.zone().await.unwrap(), "ch-dk-2");
     let calls = ["GET /latest/meta-data/availability-zone 200"];
     assert_eq!(stage.calls(), calls);
@@ -63,13 +64,11 @@ async fn a_machine_that_does_not_say_stops_the_start() {
         (200, "<html>", "not a zone"),
         (500, "", "500"),
     ] {
-        stage.desk.set_metadata(status, body);
+        stage.sim.set_metadata(status, body);
         let text = machine.zone().await.unwrap_err().to_string();
         assert!(text.starts_with("get metadata: "), "{text}");
-        assert!(
-            text.contains("No such file") && text.contains(said),
-            "{text}"
-        );
+        says(&text, "No such file");
+        says(&text, said);
     }
 }
 
@@ -85,7 +84,7 @@ async fn find_endpoint(stage: &Harness, zone: &str) -> Result<BaseUrl, ZoneError
 #[tokio::test(start_paused = true)]
 async fn a_listed_zone_is_served_where_the_list_says() {
     let stage = Harness::new();
-    stage.desk.set_zones(json!([
+    stage.sim.set_zones(json!([
         {"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2", "sos-endpoint": "x"},
         {"name": "at-vie-1", "api-endpoint": "http://vie.sim/v2"},
         {"name": "de-fra-1"}, {"name": 7},
@@ -101,10 +100,8 @@ async fn a_listed_zone_is_served_where_the_list_says() {
         ("ch-dk-2", "not found"),
     ] {
         let text = find_endpoint(&stage, zone).await.unwrap_err().to_string();
-        assert!(
-            text.contains(said) && text.contains(&format!("{zone:?}")),
-            "{text}"
-        );
+        says(&text, said);
+        says(&text, &format!("{zone:?}"));
     }
 }
 
@@ -127,7 +124,7 @@ async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_l
         ("https://api.example.org/v2", "https://gva.sim/v2", true),
     ] {
         let zones = json!([{"name": "ch-gva-2", "api-endpoint": listed}]);
-        stage.desk.set_zones(zones);
+        stage.sim.set_zones(zones);
         let endpoint_of = Endpoint::Listing(BaseUrl::parse(configured).unwrap());
         let client = |_| stage.client(Some(("EXOk", "s")));
         let found = endpoint(&endpoint_of, "ch-gva-2", client).await;

@@ -1,5 +1,6 @@
 //! What nodes get from their machines.
 
+use bowline_test_kit::begins;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,9 +52,9 @@ async fn talos_case_13_without_an_answer_nothing_is_said() {
     let stage = Harness::new();
     let cloud = stage.cloud("");
     let told = cannot_tell(&cloud, &stage.node("w1", "10.8.0.11,fd00:8::11")).await;
-    assert!(
-        told.starts_with("error getting metadata from the node w1: 10.0.0.1:50000 answered"),
-        "{told}"
+    begins(
+        &told,
+        "error getting metadata from the node w1: 10.0.0.1:50000 answered",
     );
     assert_eq!(stage.metric(ERRORS), 2);
     let told = cannot_tell(&cloud, &stage.node("w1", "nothing")).await;

@@ -7,7 +7,7 @@ use crate::config::{Config, ConfigError};
 use crate::testing::node;
 use bowline_core::metadata::{Additions, additions};
 use bowline_core::{MetadataPolicy, NodeMetadata};
-use bowline_test_kit::{ends, rows, says};
+use bowline_test_kit::{begins, ends, rows, says};
 
 fn metadata() -> PlatformMetadata {
     PlatformMetadata {
@@ -430,10 +430,7 @@ fn talos_case_50_a_bad_template_concerns_those_that_match() {
         ..metadata()
     };
     let error = apply(&rules, &metal).unwrap_err();
-    assert!(
-        error.starts_with("transformations[0] (gpu): failed to transformer"),
-        "{error}"
-    );
+    begins(&error, "transformations[0] (gpu): failed to transformer");
     let error = refused("- labels: {a: \"{{ if }}\"}");
     says(&error, "transformations[0].labels[\"a\"]");
 }

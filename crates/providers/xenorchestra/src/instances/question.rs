@@ -7,9 +7,15 @@ use crate::id::{VmId, claim, swapped, uuid};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    ById { vm: Uuid, pool: Option<Uuid> },
+    ById {
+        vm: Uuid,
+        pool: Option<Uuid>,
+    },
     /// About the VM that its machine says it is, in one byte order or the other.
-    ByMachine { plain: Uuid, swapped: Uuid },
+    ByMachine {
+        plain: Uuid,
+        swapped: Uuid,
+    },
     /// Nothing: its provider id is of this cloud, and none that it gives.
     Malformed(String),
     /// Nothing: it is somebody else's, or has nothing to tell by.

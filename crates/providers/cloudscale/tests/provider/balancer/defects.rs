@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_core::{Goal, TrafficPolicy};
 use bowline_simulator::faults::Rule;
 use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
-use bowline_test_kit::status;
+use bowline_test_kit::{says, status};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -295,18 +295,14 @@ async fn cloudscale_defect_d19_errors_say_what_was_wrong_with_what() {
         shop.set(suffix, value);
         let outcome = shop.ensure().await;
         let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-        assert!(
-            problem.contains(suffix) && problem.contains(value),
-            "{problem}"
-        );
+        says(problem, suffix);
+        says(problem, value);
     }
     let mut shop = Harness::new();
     shop.fault("POST", "/v1/load-balancers", 1, status(403));
     let error = shop.ensure().await.error.unwrap();
-    assert!(
-        error.contains("POST v1/load-balancers") && error.contains("403"),
-        "{error}"
-    );
+    says(&error, "POST v1/load-balancers");
+    says(&error, "403");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use bowline_core::ClusterMatch;
 use bowline_simulator::journal::Entry;
+use bowline_test_kit::begins;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, NAME, UID, key, named};
@@ -261,10 +262,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         if taken {
             assert_eq!(outcome.good().reasons(), ["LoadBalancerTakenOver"]);
             let writes = shop.changes();
-            assert!(
-                writes[0].starts_with("PATCH load-balancers {\"tags\":"),
-                "{writes:?}"
-            );
+            begins(&writes[0], "PATCH load-balancers {\"tags\":");
             assert_eq!(shop.balancer().tags["k8s-service-uid"], UID);
             assert_eq!(shop.pool().members.len(), 2);
         } else {

@@ -1,6 +1,7 @@
 //! Cases on health monitors.
 
 use super::harness::{Harness, monitor, open};
+use bowline_test_kit::begins;
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_48_each_number_of_a_monitor_is_one_change() {
@@ -42,10 +43,7 @@ async fn cloudscale_case_49_a_method_is_changed_and_a_type_replaced() {
         .await
         .good();
     let writes = shop.writes();
-    assert!(
-        writes[0].starts_with("DELETE /v1/load-balancers/health-monitors/"),
-        "{writes:?}"
-    );
+    begins(&writes[0], "DELETE /v1/load-balancers/health-monitors/");
     assert!(
         writes[1..]
             .iter()

@@ -2,6 +2,7 @@
 
 use bowline_core::{NamespaceRule, Verb};
 use bowline_simulator_cloudscale::BalancerInfo;
+use bowline_test_kit::begins;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, UID, named, port, proxied, set, steps};
@@ -71,10 +72,7 @@ async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targe
         }
         shop.ensure().await.good();
         let writes = shop.changes();
-        assert!(
-            writes[0].starts_with("PATCH load-balancers {\"tags\":"),
-            "{writes:?}"
-        );
+        begins(&writes[0], "PATCH load-balancers {\"tags\":");
         let others = writes.iter().filter(|it| !it.contains("members"));
         assert_eq!(others.count(), 1, "{writes:?}");
         assert_eq!(shop.balancer().tags["k8s-service-uid"], UID);
@@ -169,10 +167,7 @@ async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
     let writes = shop.changes();
-    assert!(
-        writes[0].starts_with("PATCH load-balancers {\"tags\":"),
-        "{writes:?}"
-    );
+    begins(&writes[0], "PATCH load-balancers {\"tags\":");
     let adopted = shop.balancer();
     assert_eq!(adopted.tags["bowline-adopted"], "true");
     assert_eq!(adopted.name, "kube-api");
