@@ -265,9 +265,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Where calls are counted.
-    pub fn metrics(mut self, metrics: CallMetrics) -> Self {
-        self.metrics = Some(metrics);
+    /// Where calls are counted, if they are.
+    pub fn metrics(mut self, metrics: impl Into<Option<CallMetrics>>) -> Self {
+        self.metrics = metrics.into();
         self
     }
 

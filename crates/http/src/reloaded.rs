@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::{Background, SmallFile};
@@ -18,6 +19,85 @@ use crate::{Background, SmallFile};
 /// How often the file is read. A rotated Secret reaches a pod's files within a minute or so; a few seconds more do not
 /// matter.
 const POLL: Duration = Duration::from_secs(5);
+
+/// Something that may change at any time: what was last looked at, and what was last complained of.
+#[derive(Debug)]
+pub struct Followed<S> {
+    last: Option<S>,
+    since: Option<Instant>,
+    complaint: Option<String>,
+}
+
+/// What came of a look.
+#[derive(Debug)]
+pub enum Offer<T, E> {
+    /// It was looked at last: nothing to do, and nothing to report again.
+    Same,
+    /// It is good.
+    Taken(T),
+    /// It is not, and what was in force stays.
+    Refused(E),
+}
+
+impl<S> Default for Followed<S> {
+    fn default() -> Self {
+        Self {
+            last: None,
+            since: None,
+            complaint: None,
+        }
+    }
+}
+
+impl<S: PartialEq> Followed<S> {
+    /// Begins with something that is in force.
+    pub fn starting(source: S) -> Self {
+        Self {
+            last: Some(source),
+            ..Self::default()
+        }
+    }
+
+    /// Checks what is another than last time.
+    pub fn offer<T, E>(
+        &mut self,
+        source: S,
+        check: impl FnOnce(&S) -> Result<T, E>,
+    ) -> Offer<T, E> {
+        if self.last.as_ref() == Some(&source) {
+            return Offer::Same;
+        }
+        let checked = check(&source);
+        self.last = Some(source);
+        match checked {
+            Ok(good) => {
+                self.is_well();
+                Offer::Taken(good)
+            }
+            Err(error) => Offer::Refused(error),
+        }
+    }
+
+    /// Whatever comes next is checked.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether somebody should hear of a problem now: it was not the last one, and there has been one for that long.
+    pub fn is_news(&mut self, problem: &str, patience: Duration) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let news = self.complaint.as_deref() != Some(problem) && since.elapsed() >= patience;
+        if news {
+            self.complaint = Some(problem.to_owned());
+        }
+        news
+    }
+
+    /// Nothing is wrong: the next problem is news.
+    pub fn is_well(&mut self) {
+        (self.since, self.complaint) = (None, None);
+    }
+}
 
 /// The last good content of a file.
 #[derive(Debug)]
@@ -41,21 +121,28 @@ impl<T: Send + Sync + 'static> Reloaded<T> {
         check: impl Fn(io::Result<Vec<u8>>) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
         let first = file.read_now();
-        let mut last = first.as_ref().ok().cloned();
+        let mut followed = Followed::starting(source(&first));
         let good = Arc::new(check(first)?);
         let (sender, content) = watch::channel(Content { good, wrong: None });
         let task = Background::start(async move {
             loop {
                 tokio::time::sleep(POLL).await;
                 let read = file.read().await;
-                let is_same = read.as_ref().ok() == last.as_ref();
-                last = read.as_ref().ok().cloned();
-                if is_same && read.is_ok() {
-                    continue;
+                let path = file.path().display();
+                match followed.offer(source(&read), |_| check(read)) {
+                    Offer::Same => {}
+                    Offer::Taken(good) => {
+                        info!(%path, "{what} read again");
+                        let good = Arc::new(good);
+                        sender.send_replace(Content { good, wrong: None });
+                    }
+                    Offer::Refused(error) => {
+                        if followed.is_news(&error, Duration::ZERO) {
+                            warn!(%path, error, "{what} not usable, keeping the last good content");
+                        }
+                        sender.send_modify(|content| content.wrong = Some(error));
+                    }
                 }
-                let path = file.path().display().to_string();
-                let checked = check(read);
-                sender.send_if_modified(|content| content.take(what, &path, checked));
             }
         });
         Ok(Self {
@@ -75,27 +162,9 @@ impl<T: Send + Sync + 'static> Reloaded<T> {
     }
 }
 
-impl<T> Content<T> {
-    /// Says whether something is different.
-    fn take(&mut self, what: &str, path: &str, checked: Result<T, String>) -> bool {
-        match checked {
-            Ok(good) => {
-                info!(path, "{what} read again");
-                let good = Arc::new(good);
-                *self = Self { good, wrong: None };
-                true
-            }
-            Err(error) if self.wrong.as_ref() == Some(&error) => false,
-            Err(error) => {
-                warn!(
-                    path,
-                    error, "{what} not usable, keeping the last good content"
-                );
-                self.wrong = Some(error);
-                true
-            }
-        }
-    }
+/// What a read is compared by: its bytes, or why there are none.
+fn source(read: &io::Result<Vec<u8>>) -> Result<Vec<u8>, io::ErrorKind> {
+    read.as_ref().cloned().map_err(io::Error::kind)
 }
 
 #[cfg(test)]

@@ -88,18 +88,8 @@ impl Reply {
         Ok(self.each(&items))
     }
 
-    /// The same for a list under a key of an object (`{"instances": […]}`); a missing key is an
-    /// error, since a list that is not there is not an empty list.
-    pub fn items_under<T: DeserializeOwned>(
-        &self,
-        key: &str,
-    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        let list = self.under(key)?;
-        self.listed(key, list.map_or("", RawValue::get))
-    }
-
-    /// The same where a server leaves out empty lists: a missing key, or null, is one. The body must
-    /// be an object all the same.
+    /// The same for a list under a key of an object (`{"instances": […]}`) where a server leaves out empty lists: a
+    /// missing key, or null, is one. The body must be an object all the same.
     pub fn items_if_any<T: DeserializeOwned>(
         &self,
         key: &str,

@@ -2,7 +2,7 @@
 
 use bowline_core::CloudName;
 
-use crate::{CallMetrics, Clock, Connector, Random};
+use crate::{BaseUrl, CallMetrics, ClientBuilder, Clock, Connector, HttpClient, Random};
 
 /// What a provider is built with: its seams, and where it stands among other clouds.
 #[derive(Clone, Debug)]
@@ -17,4 +17,14 @@ pub struct Surroundings {
     pub random: Random,
     /// Where calls are counted; each provider registers its own.
     pub metrics: Option<CallMetrics>,
+}
+
+impl Surroundings {
+    /// A client of the API at `base`, without credentials.
+    pub fn client(&self, base: BaseUrl) -> ClientBuilder {
+        HttpClient::builder(self.name.as_str(), base, self.connector.clone())
+            .clock(self.clock.clone())
+            .random(self.random.clone())
+            .metrics(self.metrics.clone())
+    }
 }

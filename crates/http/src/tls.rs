@@ -60,28 +60,21 @@ pub enum TlsError {
     },
 }
 
+/// A text, and what errors call it.
 #[derive(Clone, Debug)]
-enum Pem {
-    File(PathBuf),
-    Text { what: String, pem: Secret },
+struct Pem {
+    what: String,
+    text: Secret,
 }
 
 impl Pem {
-    fn what(&self, purpose: &str) -> String {
-        match self {
-            Self::File(path) => format!("{purpose} {}", path.display()),
-            Self::Text { what, .. } => what.clone(),
-        }
+    fn new(what: impl Into<String>, text: impl Into<String>) -> Self {
+        let (what, text) = (what.into(), Secret::new(text));
+        Self { what, text }
     }
 
-    fn read(&self, purpose: &str) -> Result<Vec<u8>, TlsError> {
-        match self {
-            Self::File(path) => fs::read(path).map_err(|source| TlsError::Unreadable {
-                what: self.what(purpose),
-                source,
-            }),
-            Self::Text { pem, .. } => Ok(pem.reveal().as_bytes().to_vec()),
-        }
+    fn bytes(&self) -> &[u8] {
+        self.text.reveal().as_bytes()
     }
 }
 
@@ -115,20 +108,10 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the authorities in this file too.
-    #[must_use]
-    pub fn authority_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.authorities.push(Pem::File(path.into()));
-        self
-    }
-
-    /// Trusts the authorities in this text too; `what` names the setting in errors.
+    /// Trusts the authorities in this text, too; `what` names the setting in errors.
     #[must_use]
     pub fn authority_pem(mut self, what: impl Into<String>, pem: impl Into<String>) -> Self {
-        self.authorities.push(Pem::Text {
-            what: what.into(),
-            pem: Secret::new(pem),
-        });
+        self.authorities.push(Pem::new(what, pem));
         self
     }
 
@@ -139,18 +122,7 @@ impl Tls {
         self
     }
 
-    /// Shows this certificate to servers that ask.
-    #[must_use]
-    pub fn client_certificate_files(
-        mut self,
-        certificate: impl Into<PathBuf>,
-        key: impl Into<PathBuf>,
-    ) -> Self {
-        self.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
-        self
-    }
-
-    /// The same from text; `what` names the setting in errors.
+    /// Shows this certificate to servers that ask; `what` names the setting in errors.
     #[must_use]
     pub fn client_certificate_pem(
         mut self,
@@ -158,15 +130,9 @@ impl Tls {
         certificate: impl Into<String>,
         key: Secret,
     ) -> Self {
-        let certificate = Pem::Text {
-            what: format!("the certificate of {what}"),
-            pem: Secret::new(certificate),
-        };
-        let key = Pem::Text {
-            what: format!("the key of {what}"),
-            pem: key,
-        };
-        self.identity = Some((certificate, key));
+        let certificate = Pem::new(format!("the certificate of {what}"), certificate);
+        let what = format!("the key of {what}");
+        self.identity = Some((certificate, Pem { what, text: key }));
         self
     }
 
@@ -225,7 +191,7 @@ impl Tls {
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let chain = certificates(certificate, "client certificate")?;
+                let chain = certificates(&certificate.what, certificate.bytes())?;
                 builder
                     .with_client_auth_cert(chain, private_key(key)?)
                     .map_err(refused)?
@@ -242,8 +208,8 @@ impl Tls {
     fn roots(&self) -> Result<RootCertStore, TlsError> {
         let mut roots = RootCertStore::empty();
         for authority in &self.authorities {
-            let what = authority.what("CA file");
-            for certificate in certificates(authority, "CA file")? {
+            let what = &authority.what;
+            for certificate in certificates(what, authority.bytes())? {
                 roots.add(certificate).map_err(|error| TlsError::Damaged {
                     what: what.clone(),
                     reason: error.to_string(),
@@ -255,21 +221,24 @@ impl Tls {
         }
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         if let Some(path) = &self.bundle {
-            let bundle = Pem::File(path.clone());
-            roots.add_parsable_certificates(certificates(&bundle, "SSL_CERT_FILE")?);
+            let what = format!("SSL_CERT_FILE {}", path.display());
+            let bundle = match fs::read(path) {
+                Ok(bytes) => certificates(&what, &bytes)?,
+                Err(source) => return Err(TlsError::Unreadable { what, source }),
+            };
+            roots.add_parsable_certificates(bundle);
         } else if let Some(path) = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).exists()) {
             // Nobody asked for this file: if it is bad, the built-in authorities still stand.
-            let found = certificates(&Pem::File(path.into()), "system CA bundle");
-            roots.add_parsable_certificates(found.unwrap_or_default());
+            let bytes = fs::read(path).unwrap_or_default();
+            roots.add_parsable_certificates(certificates(path, &bytes).unwrap_or_default());
         }
         Ok(roots)
     }
 }
 
-fn certificates(pem: &Pem, purpose: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let what = pem.what(purpose);
-    let bytes = pem.read(purpose)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let what = what.to_owned();
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if found.is_empty() => Err(TlsError::Missing {
             what,
@@ -284,11 +253,9 @@ fn certificates(pem: &Pem, purpose: &str) -> Result<Vec<CertificateDer<'static>>
 }
 
 fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let purpose = "client key";
-    let bytes = pem.read(purpose)?;
     // The parser's words are left out: they may quote the key.
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| TlsError::Missing {
-        what: pem.what(purpose),
+    PrivateKeyDer::from_pem_slice(pem.bytes()).map_err(|_| TlsError::Missing {
+        what: pem.what.clone(),
         wanted: "private key",
     })
 }

@@ -14,6 +14,7 @@ mod context;
 mod input;
 mod migration;
 mod outbox;
+pub mod plan;
 mod settings;
 
 use std::fmt;
@@ -29,7 +30,7 @@ pub use context::{
 pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
 pub use migration::{MigrateError, Migration, Original};
 pub use outbox::EventOutbox;
-pub use settings::{Field, Kind, below, number, switch, text};
+pub use settings::{ConfigErrors, Field, Kind, below, number, row, switch, text};
 
 /// What the program knows about a cloud before it is built.
 pub struct ProviderKind {

@@ -167,6 +167,26 @@ impl Kind {
     }
 }
 
+/// A row of a provider's table of variables or keys.
+pub const fn row(
+    name: &'static str,
+    default: &'static str,
+    allowed: &'static str,
+    meaning: &'static str,
+) -> Variable {
+    Variable {
+        name,
+        meaning,
+        default,
+        allowed,
+    }
+}
+
+/// Everything that is wrong, so that nobody has to correct one mistake at a time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct ConfigErrors<E: std::fmt::Display>(pub Vec<E>);
+
 /// A scalar, or texts with commas between them.
 pub fn text(value: Option<&Json>) -> Option<String> {
     match value? {

@@ -23,6 +23,7 @@ mod drive;
 mod harness;
 pub mod seeds;
 mod service_harness;
+mod table;
 mod things;
 
 pub use drive::{Outcome, PlanRun, drive, steps};
@@ -30,11 +31,12 @@ pub use harness::{
     Harness, Simulation, answer, delay, lookups, presence, same_transcript, status, surroundings,
 };
 pub use service_harness::{ServiceHarness, key, set};
+pub use table::{begins, ends, pairs, rows, says};
 pub use things::{
     all_found, cannot_tell, found, fresh, gone, named_port, node, port, service, told,
 };
 
-/// Lets a type be used as what it wraps: `wraps!(Stage => harness: Harness<Cloudscale>)`.
+/// Lets a type be used as what it wraps: `wraps!(NodeHarness => harness: Harness<Cloudscale>)`.
 #[macro_export]
 macro_rules! wraps {
     ($outer:ty => $field:tt: $inner:ty) => {

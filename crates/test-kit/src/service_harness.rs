@@ -12,8 +12,9 @@ use bowline_simulator::journal::Entry;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::drive::{Outcome, PATIENCE, drive};
+use crate::drive::{Outcome, PATIENCE, drive, steps};
 use crate::harness::Harness;
+use crate::table::says;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ServiceHarness<S, C: ?Sized = dyn Cloud> {
@@ -145,6 +146,20 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
     /// Plans and carries out; what is to be published is written to the Service.
     pub async fn ensure(&mut self) -> Outcome {
         self.go(Goal::Present, None).await
+    }
+
+    /// The same, with just these steps and no trouble.
+    pub async fn does<T: AsRef<str>>(&mut self, wanted: &[T]) -> Outcome {
+        let outcome = self.ensure().await;
+        let wanted: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
+        assert_eq!(steps(&outcome.good().plan), wanted);
+        outcome
+    }
+
+    /// The same for a Service with a setting that cannot be used, of which the only problem says these words.
+    pub async fn refused(&mut self, words: &str) {
+        let outcome = self.ensure().await;
+        says(outcome.problem_of("InvalidLoadBalancerConfig"), words);
     }
 
     /// The same for a Service that goes.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use bowline_core::{CloudError, Secret};
 use http::HeaderName;
 use proptest::prelude::*;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::server::{Server, answer};
 use crate::{
@@ -35,43 +34,25 @@ enum Place {
     BadJson,
 }
 
+/// The first ten are hidden by their names alone, although nobody registered the value.
 const PLACES: [Place; 16] = [
-    Place::Bearer,
-    Place::Basic,
-    Place::Cookie,
     Place::SensitiveHeader,
     Place::UnknownHeader,
-    Place::Query,
     Place::SecretQuery,
-    Place::PathValue,
     Place::RequestBody,
-    Place::EchoedText,
-    Place::EchoedJson,
     Place::EchoedJsonKey,
     Place::EchoedCutJson,
     Place::EchoedHeader,
+    Place::Bearer,
+    Place::Basic,
+    Place::Cookie,
+    Place::Query,
+    Place::PathValue,
+    Place::EchoedText,
+    Place::EchoedJson,
     Place::EchoedLocation,
     Place::BadJson,
 ];
-
-impl Place {
-    /// Hidden by its name alone, although nobody registered the value.
-    fn hidden_by_name(self) -> bool {
-        matches!(
-            self,
-            Self::SensitiveHeader
-                | Self::UnknownHeader
-                | Self::SecretQuery
-                | Self::RequestBody
-                | Self::EchoedJsonKey
-                | Self::EchoedCutJson
-                | Self::EchoedHeader
-                | Self::Bearer
-                | Self::Basic
-                | Self::Cookie
-        )
-    }
-}
 
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
@@ -84,14 +65,6 @@ impl io::Write for Captured {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Captured {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
 
@@ -191,10 +164,11 @@ async fn shown(place: Place, status: u16, secret: &str, registered: bool) -> Str
 /// What is logged, at the highest level, while `work` runs.
 fn captured<T>(work: impl FnOnce() -> T) -> (T, String) {
     let captured = Captured::default();
+    let writer = captured.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
-        .with_writer(captured.clone())
+        .with_writer(move || writer.clone())
         .finish();
     let result = tracing::subscriber::with_default(subscriber, work);
     let logged = captured.0.lock().unwrap().clone();
@@ -236,7 +210,7 @@ proptest! {
         secret in "[a-zA-Z0-9._-]{12,40}",
         status in prop::sample::select(vec![200_u16, 403, 404, 500]),
     ) {
-        for place in PLACES.into_iter().filter(|place| place.hidden_by_name()) {
+        for place in PLACES.into_iter().take(10) {
             let text = run(place, status, &secret, false);
             prop_assert!(!text.contains(&secret), "{place:?} {status}: {text}");
         }

@@ -4,7 +4,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,44 +24,35 @@ const LONGEST_TIMEOUT: u64 = 3600;
 /// Once a month is as good as never; `0` says never.
 const LONGEST_DRIFT_CHECK_PERIOD: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the token comes from.
     pub token: TokenSource,
     /// The root of the API, without `/v1`.
     pub api_url: Setting<BaseUrl>,
-    /// The limit of one request.
     pub timeout: Setting<Duration>,
     /// Whether servers are recognised by address when no name matches.
     pub match_by_address: Setting<bool>,
-    /// Whether ownership tags are read and written.
     pub ownership_tags: Setting<bool>,
     /// Whether `spec.loadBalancerSourceRanges` filters.
     pub service_source_ranges: Setting<bool>,
     /// How often drift is looked for; none: never.
     pub drift_check_period: Setting<Option<Duration>>,
-    /// The annotation of nodes with the name of the cluster.
     pub cluster_name_annotation: Setting<String>,
     /// What is odd but does not stop the start; [`crate::build`] logs it.
     pub warnings: Vec<String>,
 }
 
-/// Where the token comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// The environment.
     Given(Secret),
-    /// A file that may change.
     File {
-        /// The file.
         path: PathBuf,
         /// What to begin with if the file cannot be used at the start.
         fallback: Option<Secret>,
     },
 }
 
-/// One setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// There is no token. The vendor's other tools read another variable, hence the hint.
@@ -74,31 +64,15 @@ pub enum ConfigError {
     NoToken,
     /// The token cannot be sent. It is not shown.
     #[error("{}: {reason}", ACCESS_TOKEN.name)]
-    Token {
-        /// Why.
-        reason: &'static str,
-    },
+    Token { reason: &'static str },
     /// The URL cannot be used. It is not shown: it may hold a password.
     #[error("{}: {reason}; allowed is {}", API_URL.name, API_URL.allowed)]
-    Url {
-        /// Why.
-        reason: String,
-    },
-    /// Another variable.
+    Url { reason: String },
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
 
-/// Everything that is wrong, so that nobody has to correct one mistake at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&all.join("; "))
-    }
-}
+pub type ConfigErrors = bowline_provider::ConfigErrors<ConfigError>;
 
 /// The warning about `--cloud-config`, which this provider accepts and does not read, whether the
 /// file exists or not.
@@ -139,7 +113,7 @@ impl Config {
                 cluster_name_annotation,
                 warnings,
             }),
-            _ => Err(ConfigErrors(errors)),
+            _ => Err(bowline_provider::ConfigErrors(errors)),
         }
     }
 }
@@ -259,7 +233,6 @@ impl Reader<'_> {
     }
 }
 
-/// A duration up to `longest`.
 fn bounded(text: &str, longest: Duration) -> Option<Duration> {
     parse_duration(text)
         .ok()

@@ -24,7 +24,6 @@ pub enum IdError {
 }
 
 impl ServerId {
-    /// Reads a uuid as the API writes it.
     pub fn parse(uuid: &str) -> Option<Self> {
         Uuid::try_parse(uuid).ok().map(Self)
     }
@@ -58,7 +57,6 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// Whether a provider id is one of this cloud's.
 pub fn claim(provider_id: &str) -> Claim {
     match ServerId::from_provider_id(provider_id) {
         Ok(_) => Claim::Mine,

@@ -22,40 +22,31 @@ mod examples;
 mod recognise;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
+pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
+use bowline_http::lookup::{READS_AT_ONCE, Reading, SaidOnce, read_each};
 use bowline_http::{Cached, CachedRead, Clock};
-use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::api::{Api, Server, ServerList};
 use crate::id::ServerId;
-use answer::{Failure, Knowledge, Reading, found};
+use answer::{Knowledge, found};
 use describe::is_renamed;
 use recognise::{Question, question};
 
-/// Up to so many servers are read one by one; above, one list costs less.
-pub const FEW: usize = 3;
-/// How old a list may be to answer again.
-pub const LIST_AGE: Duration = Duration::from_secs(5);
-/// Servers that a list does not show and that one look-up asks for: see the module's text.
-pub const CONFIRMATIONS: usize = 128;
-/// Single reads at the same time: half of what the client allows, so that others get a turn.
-const READS_AT_ONCE: usize = 8;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 4096;
 
-/// What cloudscale.ch knows about machines.
 pub(crate) struct Servers {
     api: Api,
     clock: Clock,
     match_by_address: bool,
     /// Void once the token has changed.
     listing: CachedRead<ServerList>,
-    said: Mutex<BTreeSet<String>>,
+    said: SaidOnce,
 }
 
 impl Servers {
@@ -65,7 +56,7 @@ impl Servers {
             clock,
             match_by_address,
             listing: CachedRead::default(),
-            said: Mutex::default(),
+            said: SaidOnce::new(SAID),
         }
     }
 
@@ -126,7 +117,7 @@ impl Servers {
             None => ids,
         };
         Knowledge {
-            read: self.read_each(missing, "").await,
+            read: read_each(missing, READS_AT_ONCE, |id| self.read(id, "")).await,
             list: recent.map(|listing| Ok(listing.value)),
         }
     }
@@ -151,12 +142,12 @@ impl Servers {
                 let missing = missing(ids, &list).into_iter().take(CONFIRMATIONS);
                 let not_listed = "GET v1/servers does not list it; ";
                 Knowledge {
-                    read: self.read_each(missing.collect(), not_listed).await,
+                    read: read_each(missing, READS_AT_ONCE, |id| self.read(id, not_listed)).await,
                     list: Some(Ok(list)),
                 }
             }
             Err(error) => Knowledge {
-                list: Some(Err(error.into())),
+                list: Some(Err(error)),
                 read: BTreeMap::new(),
             },
         }
@@ -175,39 +166,26 @@ impl Servers {
         let list = self.api.servers().await?;
         for bad in &list.unreadable {
             let text = bad.to_string();
-            if self.say_once(&text) {
+            if self.said.is_new(&text) {
                 warn!(error = text, "leaving a server out");
             }
         }
         Ok(list)
     }
 
-    /// Reads servers one by one, a few at a time.
-    async fn read_each(
-        &self,
-        ids: BTreeSet<ServerId>,
-        before: &str,
-    ) -> BTreeMap<ServerId, Reading> {
-        stream::iter(ids)
-            .map(|id| async move { (id, self.read(id, before).await) })
-            .buffered(READS_AT_ONCE)
-            .collect()
-            .await
-    }
-
-    async fn read(&self, id: ServerId, before: &str) -> Reading {
+    async fn read(&self, id: ServerId, before: &str) -> Reading<Server> {
         match self.api.server(id).await {
             Ok(server) => Reading::Found(Box::new(server)),
             Err(error) if error.kind() == CloudErrorKind::NotFound => Reading::Gone(Evidence {
                 text: format!("{before}GET v1/servers/{id} answered 404"),
                 at: self.clock.now(),
             }),
-            Err(error) => Reading::Failed(Failure::from(error)),
+            Err(error) => Reading::Failed(error),
         }
     }
 
     fn tell_renamed(&self, server: &Server, node: &Node) {
-        if is_renamed(server, node) && self.say_once(&format!("{} {}", node.uid, server.name)) {
+        if is_renamed(server, node) && self.said.is_new(&format!("{} {}", node.uid, server.name)) {
             info!(
                 node = node.name,
                 server = %server.id,
@@ -215,15 +193,6 @@ impl Servers {
                 "the server has another name than its node; the node keeps its host name"
             );
         }
-    }
-
-    /// Whether this is said for the first time.
-    fn say_once(&self, text: &str) -> bool {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= SAID {
-            said.clear();
-        }
-        said.insert(text.to_owned())
     }
 
     async fn check(&self) -> Result<(), CloudError> {
@@ -236,7 +205,6 @@ impl Servers {
     }
 }
 
-/// The servers that are asked about by id.
 fn ids_of(questions: &[Question]) -> BTreeSet<ServerId> {
     let ids = questions.iter().filter_map(|question| match question {
         Question::About(id) => Some(*id),
@@ -245,7 +213,6 @@ fn ids_of(questions: &[Question]) -> BTreeSet<ServerId> {
     ids.collect()
 }
 
-/// The servers that the list says nothing about.
 fn missing(ids: &BTreeSet<ServerId>, list: &ServerList) -> BTreeSet<ServerId> {
     let unreadable: BTreeSet<ServerId> = list.unreadable.iter().filter_map(|bad| bad.id).collect();
     ids.iter()
@@ -262,25 +229,5 @@ impl Instances for Servers {
     /// Lists the servers, always anew: what the deletion of a node rests on must be readable.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         Box::pin(self.check())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bowline_http::{BaseUrl, Connector, HttpClient, Pipes};
-
-    #[tokio::test]
-    async fn what_is_said_once_is_not_said_again_and_the_memory_is_bounded() {
-        let base = BaseUrl::parse("http://nobody").unwrap();
-        let pipes = Connector::simulated(Pipes::default());
-        let api = Api::new(HttpClient::builder("cloudscale", base, pipes).build());
-        let servers = Servers::new(api, Clock::system(), false);
-        for number in 1..=SAID {
-            assert!(servers.say_once(&number.to_string()), "{number} is new");
-            assert!(number == SAID || !servers.say_once("1"), "1 was said");
-        }
-        assert!(servers.say_once("1"), "the memory was full and began anew");
-        assert_eq!(servers.said.lock().unwrap().len(), 1);
     }
 }

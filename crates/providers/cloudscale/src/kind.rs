@@ -19,7 +19,6 @@ const LONGEST_TIMEOUT: i64 = 3600;
 const TOKEN: &str = "accessToken";
 const TOKEN_FILE: &str = "accessTokenFile";
 
-/// cloudscale.ch.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "cloudscale.ch",

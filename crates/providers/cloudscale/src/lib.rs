@@ -55,7 +55,7 @@ use bowline_core::{
     Balancers, Claim, Cloud, CloudName, Instances, Node, NodeMatch, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
-use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
+use bowline_http::{Background, Bearer, CallMetrics, DEFAULT_BUCKETS, RetryPolicy};
 pub use kind::KIND;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -65,7 +65,6 @@ use api::Api;
 use balancer::LoadBalancers;
 use config::TokenSource;
 use instances::Servers;
-use token::TokenWatch;
 
 pub use balancer::SNAPSHOT_AGE;
 pub use balancer::settings::table as annotations;
@@ -76,7 +75,6 @@ pub use token::{TOKEN_POLL, TokenFileError};
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "cloudscale";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// The token file gives none, and there is no other.
@@ -94,45 +92,47 @@ pub fn register_metrics(registry: &mut Registry) -> CallMetrics {
 /// The cloud. Makes no call yet, but reads the token file, if there is one, and begins to follow
 /// it; that needs a tokio runtime.
 pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Cloud>, BuildError> {
-    let Surroundings {
-        name,
-        connector,
-        clock,
-        random,
-        metrics,
-    } = surroundings;
     for warning in &config.warnings {
-        warn!(cloud = name.as_str(), "{warning}");
+        warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    let token = Token::first(&config.token)?;
+    let (token, from_file) = first_token(&config.token)?;
     let timeout = config.timeout.value;
-    let http = HttpClient::builder(name.as_str(), config.api_url.value.clone(), connector)
-        .clock(clock.clone())
-        .random(random)
-        .auth(Bearer(token.value.clone()))
+    let http = surroundings
+        .client(config.api_url.value.clone())
+        .auth(Bearer(token.clone()))
         .request_timeout(timeout)
         .call_deadline(api::call_deadline(timeout))
         .retry(RetryPolicy::default())
-        .error_text(api::error_text);
-    let http = match metrics {
-        Some(metrics) => http.metrics(metrics).build(),
-        None => http.build(),
-    };
+        .error_text(api::error_text)
+        .build();
     let match_by_address = config.match_by_address.value;
-    let servers = Arc::new(Servers::new(
-        Api::new(http.clone()),
-        clock,
-        match_by_address,
-    ));
-    let api = Api::new(http.clone());
+    let (api, Surroundings { name, clock, .. }) = (Api::new(http.clone()), surroundings);
+    let servers = Arc::new(Servers::new(api.clone(), clock, match_by_address));
     let balancers = Arc::new(LoadBalancers::new(api, Arc::clone(&servers), config));
     let url = config.api_url.value.to_string();
     let project = Arc::new(Project {
         url,
-        token: Mutex::new(token.value.clone()),
+        token: Mutex::new(token.clone()),
     });
-    let follower = Arc::clone(&project);
-    let watch = token.follow(&config.token, http, &servers, &balancers, follower);
+    let followers = (Arc::downgrade(&servers), Arc::downgrade(&balancers));
+    let followed = Arc::clone(&project);
+    let changed = move |token: Secret| {
+        http.set_auth(Bearer(token.clone()));
+        followed.has_token(token);
+        if let Some(servers) = followers.0.upgrade() {
+            servers.token_changed();
+        }
+        if let Some(balancers) = followers.1.upgrade() {
+            balancers.token_changed();
+        }
+    };
+    let watch = match &config.token {
+        TokenSource::Given(_) => None,
+        TokenSource::File { path, .. } => {
+            let current = from_file.then_some(token);
+            Some(token::follow(path.clone(), current, changed))
+        }
+    };
     Ok(Arc::new(Cloudscale {
         name,
         servers,
@@ -142,69 +142,21 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
     }))
 }
 
-/// The token to begin with.
-struct Token {
-    value: Secret,
-    /// Whether it is what the file holds.
-    from_file: bool,
-}
-
-impl Token {
-    fn first(source: &TokenSource) -> Result<Self, BuildError> {
-        let (path, fallback) = match source {
-            TokenSource::Given(token) => {
-                return Ok(Self {
-                    value: token.clone(),
-                    from_file: false,
-                });
-            }
-            TokenSource::File { path, fallback } => (path, fallback),
-        };
-        match (token::read_now(path), fallback) {
-            (Ok(value), _) => Ok(Self {
-                value,
-                from_file: true,
-            }),
-            (Err(error), Some(fallback)) => {
-                let variable = config::ACCESS_TOKEN.name;
-                warn!(
-                    error = error.text(),
-                    "beginning with the token of {variable}"
-                );
-                Ok(Self {
-                    value: fallback.clone(),
-                    from_file: false,
-                })
-            }
-            (Err(error), None) => Err(error.into()),
+/// The token to begin with, and whether it is what the file holds.
+fn first_token(source: &TokenSource) -> Result<(Secret, bool), BuildError> {
+    let (path, fallback) = match source {
+        TokenSource::Given(token) => return Ok((token.clone(), false)),
+        TokenSource::File { path, fallback } => (path, fallback),
+    };
+    match (token::read_now(path), fallback) {
+        (Ok(token), _) => Ok((token, true)),
+        (Err(error), Some(fallback)) => {
+            let variable = config::ACCESS_TOKEN.name;
+            let error = error.text();
+            warn!(error, "beginning with the token of {variable}");
+            Ok((fallback.clone(), false))
         }
-    }
-
-    /// Follows the file, if there is one.
-    fn follow(
-        self,
-        source: &TokenSource,
-        http: HttpClient,
-        servers: &Arc<Servers>,
-        balancers: &Arc<LoadBalancers>,
-        project: Arc<Project>,
-    ) -> Option<TokenWatch> {
-        let TokenSource::File { path, .. } = source else {
-            return None;
-        };
-        let current = self.from_file.then_some(self.value);
-        let (servers, balancers) = (Arc::downgrade(servers), Arc::downgrade(balancers));
-        let watch = TokenWatch::start(path.clone(), current, move |token| {
-            http.set_auth(Bearer(token.clone()));
-            project.has_token(token);
-            if let Some(servers) = servers.upgrade() {
-                servers.token_changed();
-            }
-            if let Some(balancers) = balancers.upgrade() {
-                balancers.token_changed();
-            }
-        });
-        Some(watch)
+        (Err(error), None) => Err(error.into()),
     }
 }
 
@@ -232,7 +184,7 @@ struct Cloudscale {
     balancers: Arc<LoadBalancers>,
     project: Arc<Project>,
     /// Ends with the cloud.
-    _watch: Option<TokenWatch>,
+    _watch: Option<Background>,
 }
 
 impl Cloud for Cloudscale {

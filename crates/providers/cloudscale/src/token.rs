@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bowline_core::Secret;
-use bowline_http::{Background, SmallFile};
+use bowline_http::{Background, Followed, SmallFile};
 use thiserror::Error;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -21,26 +21,16 @@ const LONGEST_TOKEN: usize = 8 * 1024;
 /// Why a file gives no token. What is in it is not shown.
 #[derive(Debug, Error)]
 pub enum TokenFileError {
-    /// It cannot be read.
     #[error("cannot read the token file {}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
-    /// It holds something else.
     #[error("the token file {} cannot be used: {reason}", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: &'static str,
-    },
+    Unusable { path: PathBuf, reason: &'static str },
 }
 
 impl TokenFileError {
-    /// The message and its cause.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Unreadable { source, .. } => format!("{self}: {source}"),
@@ -49,7 +39,6 @@ impl TokenFileError {
     }
 }
 
-/// Reads the token once, at the start.
 pub(crate) fn read_now(path: &Path) -> Result<Secret, TokenFileError> {
     check(path, SmallFile::new(path, LONGEST_TOKEN).read_now())
 }
@@ -75,46 +64,36 @@ fn check(path: &Path, read: io::Result<Vec<u8>>) -> Result<Secret, TokenFileErro
     }
 }
 
-/// A task that follows the file; it ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct TokenWatch {
-    _task: Background,
-}
-
-impl TokenWatch {
-    /// Calls `changed` with every new token. `current` is none if the file was no use so far.
-    pub(crate) fn start(
-        path: PathBuf,
-        current: Option<Secret>,
-        changed: impl Fn(Secret) + Send + 'static,
-    ) -> Self {
-        let task = Background::start(follow(path, current, changed));
-        Self { _task: task }
-    }
-}
-
-async fn follow(path: PathBuf, mut current: Option<Secret>, changed: impl Fn(Secret) + Send) {
+/// Calls `changed` with every new token. `current` is none if the file was no use so far. Ends when the result is
+/// dropped.
+pub(crate) fn follow(
+    path: PathBuf,
+    mut current: Option<Secret>,
+    changed: impl Fn(Secret) + Send + 'static,
+) -> Background {
     let file = SmallFile::new(&path, LONGEST_TOKEN);
-    let mut complaint = None;
-    loop {
-        sleep(TOKEN_POLL).await;
-        match check(&path, file.read().await) {
-            Ok(token) if current.as_ref() == Some(&token) => complaint = None,
-            Ok(token) => {
-                info!(path = %path.display(), "using the new API token");
-                complaint = None;
-                current = Some(token.clone());
-                changed(token);
-            }
-            Err(error) => {
-                let text = error.text();
-                if complaint.as_ref() != Some(&text) {
-                    warn!(error = text, "keeping the old API token");
-                    complaint = Some(text);
+    let mut followed = Followed::<()>::default();
+    Background::start(async move {
+        loop {
+            sleep(TOKEN_POLL).await;
+            match check(&path, file.read().await) {
+                Ok(token) => {
+                    followed.is_well();
+                    if current.as_ref() != Some(&token) {
+                        info!(path = %path.display(), "using the new API token");
+                        current = Some(token.clone());
+                        changed(token);
+                    }
+                }
+                Err(error) => {
+                    let error = error.text();
+                    if followed.is_news(&error, Duration::ZERO) {
+                        warn!(error, "keeping the old API token");
+                    }
                 }
             }
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -158,7 +137,7 @@ mod tests {
         std::fs::write(&path, "one\n").unwrap();
         let (sender, mut seen) = mpsc::unbounded_channel();
         let current = Some(read_now(&path).unwrap());
-        let watch = TokenWatch::start(path.clone(), current, move |token| {
+        let watch = follow(path.clone(), current, move |token| {
             sender.send(token.reveal().to_owned()).unwrap();
         });
         let quiet = TOKEN_POLL * 3;

@@ -6,7 +6,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use bowline_core::{Origin, Secret, Setting, SettingError, Variable};
@@ -31,37 +30,27 @@ const PRE_PRODUCTION_ENDPOINT: &str = "https://ppapi-ch-gva-2.exoscale.com/v2";
 /// The only runner there is.
 const NODE_CSR_VALIDATION: &str = "node-csr-validation";
 
-/// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the credentials come from.
     pub credentials: CredentialSource,
-    /// Where the API is.
     pub endpoint: Endpoint,
     /// The zone; none: what the machine says.
     pub zone: Option<Setting<String>>,
-    /// About nodes.
     pub instances: InstanceConfig,
-    /// About Services.
     pub load_balancer: LoadBalancerConfig,
-    /// Whether serving certificates of kubelets are approved.
     pub node_csr_validation: bool,
-    /// Whether requests and answers are logged.
     pub trace: bool,
     /// What is odd but does not stop the start; [`crate::build`] logs it.
     pub warnings: Vec<String>,
 }
 
-/// Where the credentials come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialSource {
     /// Environment and file, as they are.
     Given(KeyPair),
-    /// A JSON file that may change.
     File(PathBuf),
 }
 
-/// Where the API is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// The zone's own host in that environment (`api` is production).
@@ -73,18 +62,15 @@ pub enum Endpoint {
     Listing(BaseUrl),
 }
 
-/// What is said about nodes.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceConfig {
     /// Nodes are not looked after.
     pub disabled: bool,
     /// The API is never asked about nodes.
     pub external_only: bool,
-    /// What is known without asking.
     pub overrides: Overrides,
 }
 
-/// What is said about Services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancerConfig {
     /// Services are not looked after.
@@ -105,64 +91,33 @@ pub enum LocalPolicyHealthCheck {
     Http,
 }
 
-/// One setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// Key, secret, or both are missing, and there is no file.
     #[error("could not create Exoscale client: incomplete or missing Exoscale API credentials")]
     NoCredentials,
     /// The key or secret cannot be used. Neither is shown.
     #[error("the API credentials cannot be used: {reason}")]
-    Credentials {
-        /// Why.
-        reason: &'static str,
-    },
-    /// The file is not one of this provider.
+    Credentials { reason: &'static str },
     #[error("the cloud config file cannot be read: {reason}")]
-    File {
-        /// Why, and where.
-        reason: String,
-    },
+    File { reason: String },
     /// The URL cannot be used. It is not shown: it may hold a password.
     #[error("{origin}: {reason}; allowed is {}", API_ENDPOINT.allowed)]
-    Url {
-        /// Which setting.
-        origin: Origin,
-        /// Why.
-        reason: String,
-    },
-    /// A runner that does not exist.
+    Url { origin: Origin, reason: String },
     #[error("unsupported runner {item:?} ({})", SKS_AGENT_RUNNERS.name)]
-    Runner {
-        /// The item of the list.
-        item: String,
-    },
-    /// Something about an override.
+    Runner { item: String },
     #[error("configuration instances.overrides[{number}] (name {name:?}): {key}: {reason}")]
     Override {
         /// Counted from 0.
         number: usize,
-        /// Its name as it is written.
         name: String,
         key: String,
-        /// Why.
         reason: String,
     },
-    /// Another setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
 
-/// Everything that is wrong, so that nobody has to correct one mistake at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&all.join("; "))
-    }
-}
+pub type ConfigErrors = bowline_provider::ConfigErrors<ConfigError>;
 
 impl Config {
     /// Reads and checks the environment and the text of the cloud config file, if there is one.
@@ -201,7 +156,7 @@ impl Config {
                 trace,
                 warnings,
             }),
-            _ => Err(ConfigErrors(errors)),
+            _ => Err(bowline_provider::ConfigErrors(errors)),
         }
     }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use bowline_core::{CloudErrorKind, Secret, error_chain};
 use bowline_http::{
-    AuthError, Authenticate, Background, CallError, HttpClient, RetryPolicy, Route, Signing,
-    SmallFile,
+    AuthError, Authenticate, Background, CallError, Followed, HttpClient, RetryPolicy, Route,
+    Signing, SmallFile,
 };
 use http::HeaderMap;
 use serde::Deserialize;
@@ -52,7 +52,6 @@ pub(crate) fn key_problem(key: &str) -> Option<&'static str> {
     }
 }
 
-/// A pair with the name that its file gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamedPair {
     name: String,
@@ -91,7 +90,6 @@ impl NamedPair {
     }
 }
 
-/// What came of trying a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Accepted,
@@ -126,8 +124,7 @@ async fn ask(http: &HttpClient, what: &'static str, pair: &KeyPair) -> Result<()
 struct Decisions {
     in_use: Option<KeyPair>,
     trial: Option<Trial>,
-    unusable_since: Option<Instant>,
-    complained: Option<String>,
+    followed: Followed<KeyPair>,
 }
 
 /// A pair that was tried and is not in use.
@@ -136,15 +133,12 @@ struct Trial {
     pair: KeyPair,
     trials: u32,
     next: Instant,
-    /// What was said about it.
     said: Option<Verdict>,
 }
 
 impl Decisions {
-    /// Whether that pair is to be tried now.
     fn is_due(&mut self, pair: &KeyPair, now: Instant) -> bool {
-        self.unusable_since = None;
-        self.complained = None;
+        self.followed.is_well();
         if self.in_use.as_ref() == Some(pair) {
             self.trial = None;
             return false;
@@ -178,15 +172,12 @@ impl Decisions {
     }
 
     /// The file cannot be used; says whether somebody should hear of it.
-    fn unusable(&mut self, reason: &str, now: Instant) -> bool {
-        let since = *self.unusable_since.get_or_insert(now);
-        let long = now.saturating_duration_since(since) >= UNUSABLE_FOR;
-        let news = self.complained.as_deref() != Some(reason);
-        if news && (long || self.in_use.is_none()) {
-            self.complained = Some(reason.to_owned());
-            return true;
-        }
-        false
+    fn unusable(&mut self, reason: &str) -> bool {
+        let patience = self
+            .in_use
+            .as_ref()
+            .map_or(Duration::ZERO, |_| UNUSABLE_FOR);
+        self.followed.is_news(reason, patience)
     }
 }
 
@@ -240,7 +231,6 @@ impl CredentialsFile {
         Self { ready, _task: task }
     }
 
-    /// Whether there is a pair to work with, or why not.
     pub(crate) fn ready(&self) -> Result<(), String> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.clone()
@@ -298,7 +288,7 @@ impl<F: Fn(&str) + Send> Follower<F> {
 
     fn unusable(&mut self, reason: &str) {
         let path = self.file.path().display().to_string();
-        if self.decisions.unusable(reason, Instant::now()) {
+        if self.decisions.unusable(reason) {
             warn!("the credentials file {path} cannot be used: {reason}");
         }
         self.not_ready(&format!(

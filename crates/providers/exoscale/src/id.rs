@@ -67,6 +67,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::testing::node;
+    use bowline_test_kit::rows;
 
     #[test]
     fn every_node_has_its_claim() {
@@ -83,39 +84,30 @@ instances:
         };
         let config = Config::read(environment, Some(file)).unwrap();
         let mut config = config.instances;
-        let (mine, malformed) = (Some(true), Some(false));
         let derived = "external-df594d71a145abdc3d2b8d6c6fa910dd4bb21f63de731ecd11fe97b6ff6ce691";
-        for (name, id, wanted) in [
-            ("w", "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c", mine),
-            ("w", "exoscale://6F1D2C3B-7A55-4E0C-9B61-2D3E4F5A6B7C", mine),
-            ("w", "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c", mine),
-            ("w", &format!("exoscale://{derived}"), mine),
-            ("w", "exoscale://rack7-u12", mine),
-            ("w", "exoscale://inside", malformed),
-            (
-                "w",
-                "exoscale://6f1d2c3b7a554e0c9b612d3e4f5a6b7c",
-                malformed,
-            ),
-            (
-                "w",
-                "exoscale://ch-gva-2/6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c",
-                malformed,
-            ),
-            ("w", "exoscale://", malformed),
-            ("w", "hcloud://42", None),
-            ("w", "rack7-u12", None),
-            ("w", "", None),
-            // By its name alone.
-            ("edge-1", "", mine),
-            ("edge-1", "exoscale://rack9", mine),
-            ("edge-1", "hcloud://42", None),
-            ("n1", "", None),
-        ] {
+        for [name, id, wanted] in rows(
+            "w      | exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c | mine
+             w      | exoscale://6F1D2C3B-7A55-4E0C-9B61-2D3E4F5A6B7C | mine
+             w      | 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c            | mine
+             w      | exoscale://DERIVED                              | mine
+             w      | exoscale://rack7-u12                            | mine
+             w      | exoscale://inside                               | malformed
+             w      | exoscale://6f1d2c3b7a554e0c9b612d3e4f5a6b7c     | malformed
+             w      | exoscale://ch-gva-2/6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c | malformed
+             w      | exoscale://                                     | malformed
+             w      | hcloud://42                                     | foreign
+             w      | rack7-u12                                       | foreign
+             w      |                                                 | foreign
+             edge-1 |                                                 | mine
+             edge-1 | exoscale://rack9                                | mine
+             edge-1 | hcloud://42                                     | foreign
+             n1     |                                                 | foreign",
+        ) {
+            let id = &id.replace("DERIVED", derived);
             let got = match claim(&node(name, id), &config) {
-                Claim::Mine => Some(true),
-                Claim::Malformed(_) => Some(false),
-                Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => None,
+                Claim::Mine => "mine",
+                Claim::Malformed(_) => "malformed",
+                Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => "foreign",
             };
             assert_eq!(got, wanted, "{name} {id}");
         }

@@ -29,27 +29,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
-use bowline_http::{Cached, CachedRead, Clock};
-use futures::{StreamExt as _, stream};
+pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
+use bowline_http::lookup::{Reading, SaidOnce};
+use bowline_http::{Cached, CachedRead, Clock, lookup};
 use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
 use crate::api::{Api, Instance, InstanceState, PrivateNetwork};
 use crate::config::InstanceConfig;
-use answer::{Knowledge, Reading};
+use answer::Knowledge;
 use permission::Permission;
 use question::{Question, question};
 use types::Types;
 
-/// Up to so many instances are read one by one; above, one list costs less.
-pub const FEW: usize = 3;
-/// How old a list may be to answer again.
-pub const LIST_AGE: Duration = Duration::from_secs(5);
-/// Instances that a list does not settle and that one look-up reads: see the module's text.
-pub const CONFIRMATIONS: usize = 128;
-/// Single reads at the same time: half of what the client allows, so that others get a turn.
-const READS_AT_ONCE: usize = 8;
 /// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each, 4,800
 /// instances fit in, and the look-up ends before its own limit of two minutes.
 const READING_TIME: Duration = Duration::from_secs(60);
@@ -58,7 +51,6 @@ const WITNESSES: usize = 3;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 1024;
 
-/// What one zone of Exoscale knows about machines.
 pub(crate) struct Machines {
     api: Api,
     clock: Clock,
@@ -68,9 +60,8 @@ pub(crate) struct Machines {
     may_list: Permission,
     /// Void once the credentials have changed.
     listing: CachedRead<Listing>,
-    /// Instances that were found lately.
     witnesses: Mutex<BTreeSet<Uuid>>,
-    said: Mutex<BTreeSet<String>>,
+    said: SaidOnce,
 }
 
 /// By id.
@@ -87,7 +78,7 @@ impl Machines {
             may_list: Permission::new("list-instances", "instances are read one by one"),
             listing: CachedRead::default(),
             witnesses: Mutex::default(),
-            said: Mutex::default(),
+            said: SaidOnce::new(SAID),
         }
     }
 
@@ -227,7 +218,7 @@ impl Machines {
         let list = self.api.instances().await?;
         for bad in &list.bad {
             let text = bad.to_string();
-            if self.say_once(&text) {
+            if self.said.is_new(&text) {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
@@ -235,24 +226,19 @@ impl Machines {
     }
 
     /// Reads instances one by one, a few at a time, for as long as a look-up may take.
-    async fn read_each(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+    async fn read_each(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading<Instance>> {
         let start = Instant::now();
-        stream::iter(ids)
-            .map(|id| async move {
-                let reading = if start.elapsed() < READING_TIME {
-                    self.read(id).await
-                } else {
-                    let text = "there are too many instances to read each in time";
-                    Reading::Failed(CloudError::new(CloudErrorKind::Unavailable, text))
-                };
-                (id, reading)
-            })
-            .buffered(READS_AT_ONCE)
-            .collect()
-            .await
+        let read = |id| async move {
+            if start.elapsed() < READING_TIME {
+                return self.read(id).await;
+            }
+            let text = "there are too many instances to read each in time";
+            Reading::Failed(CloudError::new(CloudErrorKind::Unavailable, text))
+        };
+        lookup::read_each(ids, lookup::READS_AT_ONCE, read).await
     }
 
-    async fn read(&self, id: Uuid) -> Reading {
+    async fn read(&self, id: Uuid) -> Reading<Instance> {
         let gone = |text: String| {
             let at = self.clock.now();
             Reading::Gone(Evidence { text, at })
@@ -326,18 +312,8 @@ impl Machines {
         let witnesses = self.witnesses.lock();
         witnesses.unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Whether this is said for the first time.
-    fn say_once(&self, text: &str) -> bool {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= SAID {
-            said.clear();
-        }
-        said.insert(text.to_owned())
-    }
 }
 
-/// The instances that are asked about.
 fn ids_of(questions: &[Question<'_>]) -> BTreeSet<Uuid> {
     let ids = questions.iter().filter_map(|question| match question {
         Question::About { id, .. } => Some(*id),

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::config::{self, Config};
 use crate::{PROVIDER, build, id, register_metrics};
 
-/// Exoscale.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "Exoscale",

@@ -85,10 +85,8 @@ pub use zone::ZoneError;
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "exoscale";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The zone, or where its API is.
     #[error(transparent)]
     Zone(#[from] ZoneError),
 }
@@ -164,27 +162,16 @@ pub async fn build(
 
 /// A client of the API at `base`, without credentials.
 fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpClient {
-    let Surroundings {
-        name,
-        connector,
-        clock,
-        random,
-        metrics,
-    } = surroundings;
     let agent = concat!("bowline/", env!("CARGO_PKG_VERSION"), " (exoscale)");
-    let http = HttpClient::builder(name.as_str(), base, connector.clone())
-        .clock(clock.clone())
-        .random(random.clone())
+    surroundings
+        .client(base)
         .user_agent(HeaderValue::from_static(agent))
         .request_timeout(api::REQUEST_TIMEOUT)
         .call_deadline(api::CALL_DEADLINE)
         .retry(api::retry_policy())
         .error_text(api::error_text)
-        .trace(config.trace);
-    match metrics {
-        Some(metrics) => http.metrics(metrics.clone()).build(),
-        None => http.build(),
-    }
+        .trace(config.trace)
+        .build()
 }
 
 /// One zone of Exoscale.

@@ -44,16 +44,13 @@ pub(crate) fn next_look(elapsed: Duration) -> Option<Duration> {
     Some(wait.min(left))
 }
 
-/// What an operation has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// It succeeded.
     Done,
     /// It is under way; look again after this long.
     Wait(Duration),
 }
 
-/// An operation that is waited for.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     what: String,
@@ -86,12 +83,10 @@ impl Waiting {
         }))
     }
 
-    /// Which operation to ask for.
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
 
-    /// What is being waited for.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
@@ -106,7 +101,6 @@ impl Waiting {
         })
     }
 
-    /// Takes the answer of a look.
     pub(crate) fn heard(
         &mut self,
         answer: Result<Operation, CloudError>,

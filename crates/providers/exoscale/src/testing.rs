@@ -9,9 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_core::{Node, Ready, Secret};
 use bowline_http::{BaseUrl, Connector, HttpClient};
-use bowline_simulator::World;
 use bowline_simulator::faults::Rule;
-use bowline_simulator::serve::{Answer, Api, Peer, Server, json};
+use bowline_simulator::serve::{Answer, Api, Peer, json};
 use bowline_test_kit as kit;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -19,15 +18,12 @@ use http::{Request, StatusCode};
 use ring::hmac;
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{KeyPair, Surroundings};
 
-/// Where it listens.
 pub(crate) const AUTHORITY: &str = "api.localhost:80";
 pub(crate) const ENDPOINT: &str = "http://api.localhost/v2";
 
-/// What the API knows.
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -60,7 +56,6 @@ impl Desk {
         self.state().metadata = Some((status, body.to_owned()));
     }
 
-    /// The signatures seen so far.
     pub(crate) fn signatures(&self) -> Vec<String> {
         self.state().signatures.clone()
     }
@@ -149,23 +144,13 @@ impl Api for Desk {
     }
 }
 
-/// A world with that API in it.
-pub(crate) struct Stage {
-    pub(crate) world: World,
-    pub(crate) desk: Arc<Desk>,
-    _server: Server,
-}
+pub(crate) struct Harness(kit::Simulation<Desk>);
 
-impl Stage {
+kit::wraps!(Harness => 0: kit::Simulation<Desk>);
+
+impl Harness {
     pub(crate) fn new() -> Self {
-        let world = World::simulated(7);
-        let desk = Arc::new(Desk::default());
-        let server = Server::builder(&world, desk.clone()).pipe(AUTHORITY);
-        Self {
-            world,
-            desk,
-            _server: server,
-        }
+        Self(kit::Simulation::new(7, AUTHORITY, |_| Arc::default()))
     }
 
     pub(crate) fn connector(&self) -> Connector {
@@ -214,7 +199,6 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     }
 }
 
-/// A rule that answers with that status.
 pub(crate) fn status(code: u16, body: Option<Value>) -> Rule {
     Rule::new(body.map_or_else(|| kit::status(code), |body| kit::answer(code, body)))
 }
@@ -227,10 +211,11 @@ impl Log {
     /// Keeps what this thread logs from now on.
     pub(crate) fn keep() -> (Self, DefaultGuard) {
         let log = Self::default();
+        let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::INFO)
             .with_ansi(false)
-            .with_writer(log.clone())
+            .with_writer(move || writer.clone())
             .finish();
         (log, tracing::subscriber::set_default(subscriber))
     }
@@ -248,13 +233,5 @@ impl io::Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }

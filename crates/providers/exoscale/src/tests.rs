@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{Api, LoadBalancerChange, NewLoadBalancer};
-use crate::testing::{ENDPOINT, Log, Stage, status};
+use crate::testing::{ENDPOINT, Harness, Log, status};
 
 const ID: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 
@@ -27,11 +27,11 @@ const KEYED: [(&str, &str); 3] = [
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
-    let stage = Stage::new();
-    let zone = Server::builder(&stage.world, stage.desk.clone()).pipe("gva.sim:80");
-    stage.desk.allow("EXOk", "s", &[]);
+    let stage = Harness::new();
+    let zone = Server::builder(&stage.world, stage.sim.clone()).pipe("gva.sim:80");
+    stage.sim.allow("EXOk", "s", &[]);
     let zones = json!([{"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2"}]);
-    stage.desk.set_zones(zones);
+    stage.sim.set_zones(zones);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials.json");
     let pair = json!({"name": "n", "api_key": "EXOk", "api_secret": "s"});
@@ -62,9 +62,9 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_12_a_zone_that_is_not_listed_stops_the_start() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage
-        .desk
+        .sim
         .set_zones(json!([{"name": "at-vie-1", "api-endpoint": "http://x/v2"}]));
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENDPOINT", ENDPOINT)]].concat());
     let error = build(&config, stage.surroundings()).await.err().unwrap();
@@ -75,11 +75,11 @@ async fn exoscale_case_12_a_zone_that_is_not_listed_stops_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_13_pre_production_lists_its_zones() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let authority = "ppapi-ch-gva-2.exoscale.com:443";
-    let _server = Server::builder(&stage.world, stage.desk.clone()).pipe(authority);
+    let _server = Server::builder(&stage.world, stage.sim.clone()).pipe(authority);
     let zones = json!([{"name": "ch-gva-2", "api-endpoint": "https://api.localhost/v2"}]);
-    stage.desk.set_zones(zones);
+    stage.sim.set_zones(zones);
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENVIRONMENT", "ppapi")]].concat());
     build(&config, stage.surroundings()).await.unwrap();
     assert_eq!(stage.calls(), ["GET /v2/zone 200"]);
@@ -87,7 +87,7 @@ async fn exoscale_case_13_pre_production_lists_its_zones() {
 
 #[tokio::test(start_paused = true)]
 async fn given_credentials_need_no_call_at_the_start() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let cloud = build(&config(&KEYED), stage.surroundings()).await.unwrap();
     assert_eq!(cloud.ready(), Ok(()));
     assert_eq!(stage.calls(), [""; 0]);
@@ -115,8 +115,8 @@ async fn what_may_be_repeated_is_repeated_four_times() {
         ("GET", 404, false),
         ("POST", 409, false),
     ] {
-        let stage = Stage::new();
-        stage.desk.allow("EXOk", "s", &[]);
+        let stage = Harness::new();
+        stage.sim.allow("EXOk", "s", &[]);
         stage.world.faults.add(failing(code, method, 4)).unwrap();
         let api = Api::new(stage.client(Some(("EXOk", "s"))));
         let id = ID.parse().unwrap();
@@ -154,8 +154,8 @@ async fn a_lost_answer_is_asked_for_again_unless_it_was_a_creation() {
         (Action::Hang, "GET", 2, 31),
         (Action::Hang, "POST", 1, 30),
     ] {
-        let stage = Stage::new();
-        stage.desk.allow("EXOk", "s", &[]);
+        let stage = Harness::new();
+        stage.sim.allow("EXOk", "s", &[]);
         let rule = Rule::new(action.clone()).named("lost");
         let rule = rule.on(method, "/v2/load-balancer*").times(1);
         stage.world.faults.add(rule).unwrap();
@@ -185,13 +185,13 @@ async fn a_lost_answer_is_asked_for_again_unless_it_was_a_creation() {
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_is_signed_anew() {
-    let stage = Stage::new();
-    stage.desk.allow("EXOk", "s", &[]);
+    let stage = Harness::new();
+    stage.sim.allow("EXOk", "s", &[]);
     let rule = Rule::new(Action::LostAnswer).named("lost").times(2);
     stage.world.faults.add(rule).unwrap();
     let api = Api::new(stage.client(Some(("EXOk", "s"))));
     api.instances().await.unwrap();
-    let mut signatures = stage.desk.signatures();
+    let mut signatures = stage.sim.signatures();
     assert_eq!(signatures.len(), 3, "{signatures:?}");
     signatures.dedup();
     assert_eq!(signatures.len(), 3, "{signatures:?}");
@@ -211,8 +211,8 @@ async fn errors_have_their_kinds_and_the_clouds_words() {
         (500, Unavailable, Unavailable),
         (503, Unavailable, Unavailable),
     ] {
-        let stage = Stage::new();
-        stage.desk.allow("EXOk", "unlikely", &[]);
+        let stage = Harness::new();
+        stage.sim.allow("EXOk", "unlikely", &[]);
         let body = json!({"message": "because", "errors": [{"message": "of this"}]});
         let rule = status(code, Some(body)).named("all");
         stage.world.faults.add(rule).unwrap();
@@ -238,8 +238,8 @@ async fn errors_have_their_kinds_and_the_clouds_words() {
 #[tokio::test(start_paused = true)]
 async fn a_trace_shows_calls_and_no_credentials() {
     let (log, _guard) = Log::keep();
-    let stage = Stage::new();
-    stage.desk.allow("EXOk", "hunter2", &[]);
+    let stage = Harness::new();
+    stage.sim.allow("EXOk", "hunter2", &[]);
     for (value, traced) in [("", false), ("1", true)] {
         let config = config(&[&KEYED[..], &[("EXOSCALE_TRACE", value)]].concat());
         let base = bowline_http::BaseUrl::parse(ENDPOINT).unwrap();

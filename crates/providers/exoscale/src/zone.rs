@@ -31,46 +31,27 @@ const CDROM_LIMIT: Duration = Duration::from_secs(10);
 const METADATA_LIMIT: Duration = Duration::from_secs(60);
 const METADATA_REQUEST: Duration = Duration::from_secs(10);
 
-/// Why the zone, or its API, is not known.
 #[derive(Debug, Error)]
 pub enum ZoneError {
-    /// The machine does not say.
     #[error(
         "get metadata: no zone is configured (EXOSCALE_API_ZONE), and the machine tells none: \
          CD-ROM: {cdrom}; metadata server: {server}"
     )]
-    Unknown {
-        /// Why not by the CD-ROM.
-        cdrom: String,
-        /// Why not by the server.
-        server: String,
-    },
-    /// The zones could not be listed.
+    Unknown { cdrom: String, server: String },
     #[error("could not create Exoscale client: get zone api endpoint")]
     List(#[source] CloudError),
-    /// The zone is not in the list.
     #[error(
         "could not create Exoscale client: get zone api endpoint: find zone: {zone:?} not found in \
          the list of zones ({known})"
     )]
-    NotListed {
-        zone: String,
-        /// Those that are.
-        known: String,
-    },
-    /// The zone is in the list more than once.
+    NotListed { zone: String, known: String },
     #[error(
         "could not create Exoscale client: get zone api endpoint: find zone: too many found for \
          {zone:?} in the list of zones"
     )]
     ListedTwice { zone: String },
-    /// The endpoint of the zone is not a URL.
     #[error("could not create Exoscale client: the endpoint of zone {zone:?} cannot be used")]
-    Endpoint {
-        zone: String,
-        /// Why.
-        source: BaseUrlError,
-    },
+    Endpoint { zone: String, source: BaseUrlError },
     /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with, could be read.
     #[error(
         "could not create Exoscale client: the list of zones gives zone {zone:?} an endpoint that is not https, which is \
@@ -79,7 +60,6 @@ pub enum ZoneError {
     Plain { zone: String },
 }
 
-/// Where a machine tells about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) cdrom: PathBuf,
@@ -97,7 +77,6 @@ impl Machine {
         }
     }
 
-    /// The zone that the machine is in.
     pub(crate) async fn zone(&self) -> Result<String, ZoneError> {
         let cdrom = match self.by_cdrom().await {
             Ok(zone) => return Ok(zone),

@@ -34,9 +34,7 @@ fn one_of_each(addresses: &[IpAddr], prefer_ipv6: bool) -> Vec<IpAddr> {
 /// What the addresses of a node are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// The node's name.
     pub node_name: &'a str,
-    /// The machine's own host name.
     pub hostname: &'a str,
     pub platform: &'a str,
     /// What [`node_ips`] gave.
@@ -45,11 +43,9 @@ pub struct Sources<'a> {
     pub listed: &'a [MachineAddress],
     /// Whether a rule asks to look for public addresses on the machine's links.
     pub discover: bool,
-    /// Whether IPv6 comes first.
     pub prefer_ipv6: bool,
 }
 
-/// All addresses of a node, in order.
 pub fn addresses(sources: &Sources<'_>) -> Vec<NodeAddress> {
     let internal = sources
         .node_ips
@@ -102,7 +98,6 @@ fn discover(listed: &[MachineAddress], node_ips: &[IpAddr]) -> Vec<IpAddr> {
     v4
 }
 
-/// Whether a link's addresses are of no use from outside.
 pub(crate) fn is_ignored(link: &str) -> bool {
     IGNORED.contains(&link) || link.starts_with(IGNORED_PREFIX)
 }

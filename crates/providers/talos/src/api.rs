@@ -56,7 +56,6 @@ const LARGEST_MESSAGE: usize = 32 * 1024 * 1024;
 /// Resources in one list: the addresses of a machine with a thousand pods, several times over.
 const LONGEST_LIST: usize = 16 * 1024;
 
-/// What is asked.
 #[derive(Clone, Debug)]
 enum Question {
     Get(GetRequest),
@@ -64,7 +63,6 @@ enum Question {
     Version,
 }
 
-/// Asks machines.
 pub(crate) struct Api {
     keyring: Arc<Keyring>,
     settings: Arc<Settings>,
@@ -72,7 +70,6 @@ pub(crate) struct Api {
     endpoints: Endpoints,
     lines: Lines,
     turns: Semaphore,
-    /// What people should hear of.
     outbox: EventOutbox,
     /// Is told of answers, so that more can be learnt while somebody answers.
     answered: Notify,
@@ -109,7 +106,6 @@ impl Api {
         }
     }
 
-    /// Looks at the talosconfig.
     pub(crate) async fn look(&self) {
         let config = self.settings.current();
         let said = endpoints_said(&self.said, &config.endpoints);
@@ -126,7 +122,6 @@ impl Api {
         self.keyring.current().ok()?.cluster.clone()
     }
 
-    /// What a machine's platform told it.
     pub(crate) async fn platform_metadata(
         &self,
         machine: IpAddr,
@@ -136,7 +131,6 @@ impl Api {
         Ok(reading::one::<PlatformMetadataSpec>(&found)?.into())
     }
 
-    /// The name of the node that a machine says it is.
     pub(crate) async fn node_name(&self, machine: IpAddr) -> Result<String, ApiError> {
         let question = Question::Get(NodenameSpec::get_single());
         let found = self.ask(&question, Some(machine)).await?;
@@ -184,7 +178,6 @@ impl Api {
         }
     }
 
-    /// The next thing that people should hear of.
     pub(crate) async fn next_event(&self) -> ProviderEvent {
         self.outbox.next().await
     }
@@ -316,7 +309,6 @@ async fn send(
     }
 }
 
-/// A request with its headers.
 fn addressed<T>(
     message: T,
     credentials: &Credentials,

@@ -31,7 +31,6 @@ const ADDRESSES_ASKED: usize = 4;
 
 /// Says which names and addresses a node has.
 pub(crate) struct Certificates {
-    /// The way to machines, if there is one.
     api: Option<Arc<Api>>,
     metrics: Option<Metrics>,
 }
@@ -111,7 +110,6 @@ async fn ask(api: &Api, node: &Node) -> MachineAnswer {
     )
 }
 
-/// What is wrong where another machine answers.
 pub(crate) fn mismatch(address: IpAddr, said: &str, node: &str) -> String {
     format!("the machine at {address} says that its node is {said:?}, not {node:?}")
 }

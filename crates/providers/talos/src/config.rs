@@ -7,7 +7,6 @@
 mod environment;
 mod keys;
 mod raw;
-mod reload;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +16,6 @@ use bowline_core::is_label_value;
 use thiserror::Error;
 
 pub use environment::{Environment, VARIABLES, reference};
-pub use reload::{Held, Offer};
 
 use crate::transform::Rules;
 use raw::RawConfig;
@@ -25,7 +23,6 @@ use raw::RawConfig;
 /// How large a file may be: a ConfigMap holds no more.
 pub const LARGEST_FILE: usize = 1024 * 1024;
 
-/// The checked configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `global.clusterName`; empty if it is not said, or not usable.
@@ -42,7 +39,6 @@ pub struct Config {
     pub findings: Vec<Finding>,
 }
 
-/// How much something matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Nodes may be left waiting because of it.
@@ -54,7 +50,6 @@ pub enum Severity {
 /// Something wrong or odd in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
     pub severity: Severity,
     /// Where: `transformations[2] (gpu).labels["a"]`.
     pub path: String,
@@ -67,18 +62,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Why a file is refused as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// It cannot be read; the message says where.
     #[error("cannot read the cloud config: {0}")]
     Decode(String),
-    /// It would stop every node.
     #[error("the cloud config has rules that no node can pass: {}", joined(.0))]
     Rules(Vec<Finding>),
 }
 
-/// The keys of the file, one row each.
 pub const fn keys() -> &'static [bowline_core::Variable] {
     &environment::KEYS
 }

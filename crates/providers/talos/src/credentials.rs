@@ -14,10 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{Secret, error_chain};
-use bowline_http::{Clock, Connector};
+use bowline_http::{Clock, Connector, Followed, Offer};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::endpoint::Endpoint;
@@ -33,22 +32,15 @@ const UNUSABLE_FOR: Duration = Duration::from_secs(30);
 /// Endpoints that are used of a longer list: more control planes than anybody has.
 const ENDPOINTS: usize = 64;
 
-/// Why there are no credentials.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
-    /// The file.
     #[error(transparent)]
     Talosconfig(#[from] TalosconfigError),
-    /// Nothing says where machines are.
     #[error(
         "failed to determine endpoints: neither TALOS_ENDPOINTS nor the talosconfig {} names one",
         path.display()
     )]
-    NoEndpoints {
-        /// The file.
-        path: PathBuf,
-    },
-    /// What is said about where machines are is of no use.
+    NoEndpoints { path: PathBuf },
     #[error("none of the endpoints can be used: {0}")]
     Endpoints(String),
 }
@@ -62,7 +54,6 @@ pub(crate) struct Credentials {
     pub(crate) endpoints: Vec<Endpoint>,
     /// The network, with our identity.
     pub(crate) connector: Connector,
-    /// The cluster's name, where it is known.
     pub(crate) cluster: Option<String>,
     /// The value of `authorization`.
     pub(crate) authorization: Option<Secret>,
@@ -92,7 +83,6 @@ struct Source {
     endpoints: Vec<String>,
 }
 
-/// The credentials in use, and where they come from.
 pub(crate) struct Keyring {
     candidates: Vec<PathBuf>,
     connector: Connector,
@@ -105,12 +95,9 @@ pub(crate) struct Keyring {
 #[derive(Default)]
 struct Held {
     current: Option<Arc<Credentials>>,
-    /// What was last looked at, good or bad.
-    last: Option<Source>,
+    source: Followed<Source>,
     /// Why the last look brought nothing.
     problem: Option<String>,
-    problem_since: Option<Instant>,
-    complained: Option<String>,
     generations: u64,
     warned_of: Option<Timestamp>,
 }
@@ -174,30 +161,27 @@ impl Keyring {
 
     fn take(&self, found: Result<Source, TalosconfigError>) -> Result<(), CredentialsError> {
         let mut held = self.held();
-        let checked = match found {
-            Ok(source) if held.last.as_ref() == Some(&source) => return Ok(()),
-            Ok(source) => {
-                let checked = self.check(&source, held.generations + 1);
-                held.last = Some(source);
-                checked
-            }
+        let generation = held.generations + 1;
+        let offer = match found {
+            Ok(source) => (held.source).offer(source, |source| self.check(source, generation)),
             Err(error) => {
                 // Whatever comes back is looked at anew.
-                held.last = None;
-                Err(error.into())
+                held.source.forget();
+                Offer::Refused(error.into())
             }
         };
-        match checked {
-            Ok(credentials) => {
+        match offer {
+            Offer::Same => Ok(()),
+            Offer::Taken(credentials) => {
                 if held.current.is_some() {
                     info!(expires = ?credentials.expires.map(|it| it.to_string()), "using a new talosconfig");
                 }
-                held.generations = credentials.generation;
+                held.generations = generation;
                 held.current = Some(Arc::new(credentials));
-                (held.problem, held.problem_since, held.complained) = (None, None, None);
+                held.problem = None;
                 Ok(())
             }
-            Err(error) => {
+            Offer::Refused(error) => {
                 held.problem = Some(error_chain(&error));
                 Err(error)
             }
@@ -235,17 +219,14 @@ impl Keyring {
         let Some(problem) = held.problem.clone() else {
             return;
         };
-        let now = Instant::now();
-        let since = *held.problem_since.get_or_insert(now);
-        let lasts = now.saturating_duration_since(since) >= UNUSABLE_FOR;
-        let news = held.complained.as_ref() != Some(&problem);
-        if news && (lasts || held.current.is_none()) {
-            if held.current.is_some() {
+        let in_use = held.current.is_some();
+        let patience = if in_use { UNUSABLE_FOR } else { Duration::ZERO };
+        if held.source.is_news(&problem, patience) {
+            if in_use {
                 warn!("{problem}; the last one that could stays in use");
             } else {
                 warn!("{problem}");
             }
-            held.complained = Some(problem);
         }
     }
 

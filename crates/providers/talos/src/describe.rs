@@ -27,13 +27,11 @@ use crate::transform::{Matching, RuleError};
 /// seconds, and after minutes nothing will come any more.
 pub const GRACE: Duration = Duration::from_secs(300);
 
-/// Why nothing can be said about a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DescribeError {
     /// The platform's metadata has not arrived: try again.
     #[error("the machine of node {0} does not know its own id yet")]
     NotReady(String),
-    /// Its id is none.
     #[error(transparent)]
     Id(#[from] IdError),
     #[error("error transforming node: {0}")]
@@ -94,7 +92,6 @@ pub fn recognise<'a>(
 }
 
 impl Recognised<'_> {
-    /// Whether what the firmware says has to be asked for.
     pub fn needs_system_information(&self) -> bool {
         self.matching.need_system_information()
     }

@@ -11,14 +11,12 @@ pub const PORT: u16 = 50000;
 /// Where a front end listens that is named by a URL.
 const HTTPS_PORT: u16 = 443;
 
-/// A host and its port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     host: String,
     port: u16,
 }
 
-/// Why a text names no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is no endpoint: {reason}")]
 pub struct EndpointError {
@@ -65,7 +63,6 @@ impl Endpoint {
         }
     }
 
-    /// The API of the machine at that address.
     pub fn of(address: IpAddr) -> Self {
         Self {
             host: address.to_string(),

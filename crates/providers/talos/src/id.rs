@@ -38,7 +38,6 @@ const WITH_ID: [&str; 15] = [
 /// What Azure's ids look like.
 const AZURE_FORM: &str = ".*/subscriptions/(?:.*)/resourceGroups/(.+)/providers/(?:.*)";
 
-/// Why a machine's id cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdError {
     /// The platform is Azure, but the id is not one of its.
@@ -87,7 +86,6 @@ pub fn is_ready(metadata: &PlatformMetadata, a_rule_sets_the_id: bool) -> bool {
     !(waits && metadata.instance_id.is_empty() && hollow) || a_rule_sets_the_id
 }
 
-/// Whether an id is one that this provider makes.
 pub fn claim(provider_id: &str) -> Claim {
     let Some(rest) = provider_id.strip_prefix("talos://") else {
         return Claim::Foreign;
@@ -108,6 +106,7 @@ pub fn claim(provider_id: &str) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_test_kit::{begins, says};
 
     fn azure(id: &str) -> Result<String, IdError> {
         let metadata = PlatformMetadata {
@@ -169,14 +168,8 @@ mod tests {
             "azure:///subscriptions/1/resourceGroups//providers/x",
         ] {
             let error = azure(id).unwrap_err().to_string();
-            assert!(
-                error.starts_with("error converting resource group name"),
-                "{error}"
-            );
-            assert!(
-                error.contains("isn't in Azure resource ID format"),
-                "{error}"
-            );
+            begins(&error, "error converting resource group name");
+            says(&error, "isn't in Azure resource ID format");
         }
     }
 

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::config::{self, Config, ConfigError, Environment};
 use crate::{Need, PROVIDER, Setup, build, ownership, register_metrics};
 
-/// Talos.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "Talos",

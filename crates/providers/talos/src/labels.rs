@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::transform::Transformed;
 
-/// Which platform the machine runs on.
 pub const PLATFORM: &str = "node.cloudprovider.kubernetes.io/platform";
 /// Whether the machine can be taken away at any time.
 pub const LIFECYCLE: &str = "node.cloudprovider.kubernetes.io/lifecycle";
-/// Which cluster the node belongs to.
 pub const CLUSTER_NAME: &str = "node.cloudprovider.kubernetes.io/clustername";
-/// The value of [`LIFECYCLE`] for such a machine.
 pub const SPOT: &str = "spot";
 
 /// All labels of a node: what is known of the machine, overridden by its rules.

@@ -87,7 +87,6 @@ pub const PROVIDER: &str = "talos";
 /// are only needed when none of the named endpoints answers.
 const LEARN_EVERY: Duration = Duration::from_secs(300);
 
-/// What the provider is told.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub environment: Environment,
@@ -95,11 +94,9 @@ pub struct Setup {
     pub config_file: String,
     /// What stands in the place of that file, if anything does; it does not change.
     pub config_text: Option<String>,
-    /// Whether machines have to be asked at all.
     pub need: Need,
 }
 
-/// Whether machines have to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// They do: there is no start without credentials.
@@ -108,32 +105,18 @@ pub enum Need {
     Nodes,
 }
 
-/// Why there is no cloud.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The cloud config cannot be read.
     #[error("cannot read the cloud config {path}")]
     Unreadable {
-        /// The file.
         path: String,
-        /// Why.
         source: std::io::Error,
     },
-    /// The cloud config is refused.
     #[error("{path}: {source}")]
-    Config {
-        /// The file.
-        path: String,
-        /// Why.
-        source: ConfigError,
-    },
+    Config { path: String, source: ConfigError },
     /// What stands in the place of the cloud config is refused.
     #[error(transparent)]
-    Text {
-        /// Why.
-        source: ConfigError,
-    },
-    /// There are no credentials.
+    Text { source: ConfigError },
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
 }

@@ -38,7 +38,6 @@ pub struct MachineAddress {
     /// The link it is on; `external` for those that only the platform knows.
     pub link: String,
     pub address: IpAddr,
-    /// How long its prefix is.
     pub prefix_length: u8,
     /// Flag bits of the kernel.
     pub flags: u32,

@@ -39,7 +39,6 @@ const MACHINE_DEADLINE: Duration = CALL_DEADLINE.saturating_mul(2);
 /// [`MACHINE_DEADLINE`] left.
 const ASKING_TIME: Duration = Duration::from_secs(90);
 
-/// What machines say.
 pub(crate) struct Machines {
     api: Arc<Api>,
     settings: Arc<Settings>,
@@ -228,7 +227,6 @@ impl Instances for Machines {
         Box::pin(std::future::ready(answers))
     }
 
-    /// Whether an endpoint answers.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         Box::pin(async {
             let answered = self.api.version().await;

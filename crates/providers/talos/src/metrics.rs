@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bowline_core::Counted;
 use bowline_http::PlainCount;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,55 +17,27 @@ const REQUEST_BUCKETS: [f64; 8] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// Of rules, in seconds: they only compute.
 const RULE_BUCKETS: [f64; 4] = [0.001, 0.01, 0.05, 0.1];
 
-/// What is asked of a machine, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// What its platform told it.
     PlatformMetadata,
-    /// What its firmware says.
     SystemInformation,
     Addresses,
 }
 
 impl Asked {
-    fn label(self) -> RequestLabel {
+    fn label(self) -> Label {
         let request = match self {
             Self::PlatformMetadata => "platformmetadata",
             Self::SystemInformation => "systeminformation",
             Self::Addresses => "addresses",
         };
-        RequestLabel { request }
+        [("request", request)]
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabel {
-    request: &'static str,
-}
+type Label = [(&'static str, &'static str); 1];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TypeLabel {
-    r#type: &'static str,
-}
-
-const TRANSFORMER: TypeLabel = TypeLabel {
-    r#type: "transformer",
-};
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StatusLabel {
-    status: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SeverityLabel {
-    severity: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
+const TRANSFORMER: Label = [("type", "transformer")];
 
 #[derive(Clone)]
 struct Buckets(&'static [f64]);
@@ -80,13 +51,13 @@ impl MetricConstructor<Histogram> for Buckets {
 /// The families. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
-    requests: Family<RequestLabel, Histogram, Buckets>,
-    request_errors: Family<RequestLabel, Counter>,
-    rules: Family<TypeLabel, Histogram, Buckets>,
-    rule_errors: Family<TypeLabel, Counter>,
-    approvals: Family<StatusLabel, PlainCount>,
-    findings: Family<SeverityLabel, Gauge>,
-    reads: Family<ResultLabel, Counter>,
+    requests: Family<Label, Histogram, Buckets>,
+    request_errors: Family<Label, Counter>,
+    rules: Family<Label, Histogram, Buckets>,
+    rule_errors: Family<Label, Counter>,
+    approvals: Family<Label, PlainCount>,
+    findings: Family<Label, Gauge>,
+    reads: Family<Label, Counter>,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -145,7 +116,6 @@ pub fn register(registry: &mut Registry) -> Metrics {
 }
 
 impl Metrics {
-    /// A call to a machine ended.
     pub(crate) fn asked(&self, asked: Asked, took: Duration, failed: bool) {
         let label = asked.label();
         let family = self.requests.get_or_create(&label);
@@ -156,40 +126,38 @@ impl Metrics {
         }
     }
 
-    /// The rules were applied to a machine.
     pub(crate) fn transformed(&self, took: Duration) {
         let family = self.rules.get_or_create(&TRANSFORMER);
         family.observe(took.as_secs_f64());
     }
 
-    /// The rules failed for a machine.
     pub(crate) fn rules_failed(&self) {
         self.rule_errors.get_or_create(&TRANSFORMER).inc();
     }
 
-    /// Something became of a request for a certificate.
     pub(crate) fn request(&self, counted: Counted) {
         let status = match counted {
             Counted::Approved => "approve",
             Counted::Denied => "deny",
         };
-        self.approvals.get_or_create(&StatusLabel { status }).add();
+        self.approvals.get_or_create(&[("status", status)]).add();
     }
 
     /// What there is to say about the cloud config in force.
     pub(crate) fn findings(&self, findings: &[Finding]) {
         for (severity, label) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
             let count = findings.iter().filter(|it| it.severity == severity).count();
-            let label = SeverityLabel { severity: label };
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.findings.get_or_create(&label).set(count);
+            self.findings
+                .get_or_create(&[("severity", label)])
+                .set(count);
         }
     }
 
     /// Another cloud config was taken, or refused.
     pub(crate) fn config_read(&self, taken: bool) {
         let result = if taken { "taken" } else { "refused" };
-        self.reads.get_or_create(&ResultLabel { result }).inc();
+        self.reads.get_or_create(&[("result", result)]).inc();
     }
 }
 

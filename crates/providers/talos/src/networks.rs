@@ -16,7 +16,6 @@ use crate::machines::MISMATCH;
 /// Blocks of IPv6 ranges, as Talos clusters have them: 65,536 of them in a /64.
 const IPV6_MASK: u8 = 80;
 
-/// What the cluster and its machines know about networks.
 pub(crate) struct MachineNetworks(Arc<Api>);
 
 impl MachineNetworks {

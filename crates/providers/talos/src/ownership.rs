@@ -13,7 +13,6 @@ const OS_IMAGE: &str = "Talos (";
 /// Whether a node runs on a Talos machine, by what its kubelet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It does.
     Talos,
     /// It runs on something else: never to be asked.
     Other,

@@ -1,21 +1,24 @@
 //! The cloud config in force, which follows its file.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use bowline_http::SmallFile;
+use bowline_http::{Followed, Offer, SmallFile};
 use tracing::{error, info, warn};
 
-use crate::config::{Config, ConfigError, Held, LARGEST_FILE, Offer, Severity};
+use crate::config::{Config, ConfigError, LARGEST_FILE, Severity};
 use crate::metrics::Metrics;
 
-/// The configuration in force.
 pub(crate) struct Settings {
     file: Option<SmallFile>,
     held: Mutex<Held>,
-    /// Why the file could not be read, as it was told.
-    complained: Mutex<Option<String>>,
     metrics: Option<Metrics>,
+}
+
+struct Held {
+    current: Arc<Config>,
+    text: Followed<String>,
 }
 
 /// The file of `--cloud-config`, of which a ConfigMap holds no larger one.
@@ -24,18 +27,20 @@ pub(crate) fn file(path: &str) -> Option<SmallFile> {
 }
 
 impl Settings {
-    /// Starts with the text of a file, and tells what is odd in it.
+    /// Starts with the text of a file, and tells what is odd in it; a bad one stops the start.
     pub(crate) fn start(
         file: Option<SmallFile>,
         text: &str,
         metrics: Option<Metrics>,
     ) -> Result<Self, ConfigError> {
-        let held = Held::start(text)?;
+        let held = Held {
+            current: Arc::new(Config::read(text)?),
+            text: Followed::starting(text.to_owned()),
+        };
         let settings = Self {
             file,
             metrics,
             held: Mutex::new(held),
-            complained: Mutex::default(),
         };
         settings.tell(&settings.current());
         Ok(settings)
@@ -43,8 +48,7 @@ impl Settings {
 
     /// What is in force.
     pub(crate) fn current(&self) -> Arc<Config> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(held.current())
+        Arc::clone(&self.held().current)
     }
 
     /// Looks at the file, and takes what is new and good in it. A file that cannot be read is not a change.
@@ -55,13 +59,9 @@ impl Settings {
         let Some(text) = self.text(file).await else {
             return;
         };
-        let offered = {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.offer(&text)
-        };
         let path = file.path().display();
         let count = |taken| self.metrics.iter().for_each(|it| it.config_read(taken));
-        match offered {
+        match self.offer(text) {
             Offer::Same => {}
             Offer::Taken(config) => {
                 info!("the cloud config {path} has changed and is in force");
@@ -77,30 +77,39 @@ impl Settings {
         }
     }
 
+    pub(crate) fn offer(&self, text: String) -> Offer<Arc<Config>, ConfigError> {
+        let mut held = self.held();
+        let offer = held
+            .text
+            .offer(text, |text| Config::read(text).map(Arc::new));
+        if let Offer::Taken(config) = &offer {
+            held.current = Arc::clone(config);
+        }
+        offer
+    }
+
     /// The file's text. That there is none is told once; a file that is missing may be about to be exchanged.
     async fn text(&self, file: &SmallFile) -> Option<String> {
         let read = file.read().await.and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
         });
-        let problem = match &read {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
-            _ => None,
-        };
-        let mut complained = self
-            .complained
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(problem) = problem
-            .as_ref()
-            .filter(|it| complained.as_ref() != Some(it))
-        {
-            let path = file.path().display();
-            error!(
-                "the cloud config {path} cannot be read, and the old one stays in force: {problem}"
-            );
+        let mut held = self.held();
+        match &read {
+            Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
+                if held.text.is_news(&problem.to_string(), Duration::ZERO) {
+                    let path = file.path().display();
+                    error!(
+                        "the cloud config {path} cannot be read, and the old one stays in force: {problem}"
+                    );
+                }
+            }
+            _ => held.text.is_well(),
         }
-        *complained = problem;
         read.ok()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, config: &Config) {

@@ -33,18 +33,14 @@ pub const LARGEST: usize = 1024 * 1024;
 /// gRPC is spoken over HTTP/2 alone.
 const PROTOCOL: &str = "h2";
 
-/// What one context of a talosconfig says.
 #[derive(Clone)]
 pub struct Talosconfig {
-    /// Endpoints, as they are written.
     pub endpoints: Vec<String>,
-    /// The cluster's name, where the file knows it.
     pub cluster: Option<String>,
     /// The value of `authorization`, where the context has a user name and a password.
     pub authorization: Option<Secret>,
     /// Which way connections go, where the file says so.
     pub proxies: Option<ProxyRules>,
-    /// Identity and trust.
     pub tls: Arc<ClientConfig>,
     /// When the client certificate ends; none if there is no certificate.
     pub expires: Option<Timestamp>,
@@ -60,71 +56,39 @@ impl std::fmt::Debug for Talosconfig {
     }
 }
 
-/// Why there are no credentials.
 #[derive(Debug, Error)]
 pub enum TalosconfigError {
-    /// None of the places has a file.
     #[error("there is no talosconfig: none of {} exists", shown(.0))]
     Nowhere(Vec<PathBuf>),
-    /// There is one, and it cannot be read.
     #[error("cannot read the talosconfig {}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There is one, and it cannot be used.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("the talosconfig {} cannot be used: {reason}", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: Unusable,
-    },
+    Unusable { path: PathBuf, reason: Unusable },
 }
 
-/// What is wrong with the text of a talosconfig.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unusable {
-    /// There is nothing in it.
     #[error("it is empty")]
     Empty,
-    /// Not YAML, or of another shape.
     #[error("it is not the YAML of a talosconfig ({0})")]
     Form(String),
-    /// It names no context, and so none can be taken.
     #[error("it says in `context` no name of a context{}", there_are(.0))]
     NoContext(Vec<String>),
-    /// It names a context that it does not have.
     #[error("its context {name:?} is not found{}", there_are(has))]
-    MissingContext {
-        /// The one that is named.
-        name: String,
-        /// Those that there are.
-        has: Vec<String>,
-    },
-    /// A field that is not base64.
+    MissingContext { name: String, has: Vec<String> },
     #[error("`{field}` of context {context:?} is not base64")]
     Base64 {
         context: String,
         field: &'static str,
     },
-    /// A certificate without its key, or the other way round.
     #[error("context {context:?} has `{has}` without `{lacks}`")]
     HalfAPair {
         context: String,
-        /// What is there.
         has: &'static str,
-        /// What is not.
         lacks: &'static str,
     },
     #[error("`key` of context {context:?} {error}")]
-    Key {
-        context: String,
-        /// Why.
-        error: KeyError,
-    },
+    Key { context: String, error: KeyError },
     #[error("{0}")]
     Certificates(String),
     /// Omni's way of signing requests.
@@ -133,13 +97,8 @@ pub enum Unusable {
          certificate"
     )]
     Siderov1(String),
-    /// A proxy that is none, or none of a kind that is spoken.
     #[error("{error} (context {context:?})")]
-    Proxy {
-        context: String,
-        /// Why.
-        error: String,
-    },
+    Proxy { context: String, error: String },
 }
 
 fn shown(paths: &[PathBuf]) -> String {

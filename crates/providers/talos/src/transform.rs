@@ -32,7 +32,6 @@ pub(crate) use selector::{Requirement, Term};
 /// Where a rule stands: its place in the file, from 0 on, and its name, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its place.
     pub index: usize,
     /// Its name; empty if it has none.
     pub name: String,
@@ -73,45 +72,29 @@ pub struct Rules(Vec<Rule>);
 /// Something wrong in a rule, whatever the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
-    /// Which rule.
     pub place: Place,
     /// Which part of it: `labels["a"]`.
     pub part: String,
-    /// What is wrong.
     pub message: String,
     /// Whether it would stop every node, so that nothing may begin with it.
     pub fatal: bool,
 }
 
-/// Why a rule cannot be applied to a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
-    /// It cannot be told whether it is for that machine.
     #[error("{place}: {error}")]
-    Selector {
-        /// Which rule.
-        place: Place,
-        /// Why.
-        error: SelectorError,
-    },
-    /// A value of it.
+    Selector { place: Place, error: SelectorError },
     #[error("{place}: {error}")]
     Effect {
-        /// Which rule.
         place: Place,
-        /// Why.
         error: Box<EffectError>,
     },
 }
 
-/// What the rules make of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transformed {
-    /// The metadata with all changes.
     pub metadata: PlatformMetadata,
-    /// Labels for the node.
     pub labels: BTreeMap<String, String>,
-    /// Annotations for the node.
     pub annotations: BTreeMap<String, String>,
     /// Taints for the node, by key.
     pub taints: Vec<Taint>,
@@ -129,7 +112,6 @@ impl Rules {
         )
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -157,7 +139,6 @@ impl Rules {
     }
 }
 
-/// The rules for one machine.
 #[derive(Clone, Debug)]
 pub struct Matching<'a>(Vec<&'a Rule>);
 
@@ -180,7 +161,6 @@ impl Matching<'_> {
         })
     }
 
-    /// Applies them all to the machine that they match.
     pub fn apply(
         &self,
         metadata: &PlatformMetadata,

@@ -122,6 +122,7 @@ mod tests {
     use super::*;
     use crate::testing::{known, vm1};
     use bowline_core::{PROVIDED_NODE_IP, desired_addresses};
+    use bowline_test_kit::rows;
 
     fn published(annotation: Option<&str>, main: Option<&str>) -> Vec<String> {
         let mut vm = vm1();
@@ -139,69 +140,47 @@ mod tests {
 
     #[test]
     fn addresses_are_published_as_the_table_says() {
-        let (internal, external, host) = (
-            "InternalIP:10.20.0.11",
-            "ExternalIP:10.20.0.11",
-            "Hostname:w1",
-        );
-        let main = Some("10.20.0.11");
-        for (annotation, main, wanted) in [
-            (Some("10.20.0.11"), main, vec![internal, external, host]),
-            (
-                Some("192.168.5.10"),
-                main,
-                vec!["InternalIP:192.168.5.10", external, host],
-            ),
-            (
-                Some("10.20.0.11,2001:db8::11"),
-                main,
-                vec![internal, external, "InternalIP:2001:db8::11", host],
-            ),
-            (None, main, vec![external, host]),
-            (Some("10.20.0.11"), None, vec![internal, host]),
-            (None, None, vec![host]),
-        ] {
-            assert_eq!(
-                published(annotation, main),
-                wanted,
-                "{annotation:?} {main:?}"
-            );
+        for [annotation, main, wanted] in rows(
+            "10.20.0.11              | 10.20.0.11 | I10.20.0.11 E10.20.0.11
+             192.168.5.10            | 10.20.0.11 | I192.168.5.10 E10.20.0.11
+             10.20.0.11,2001:db8::11 | 10.20.0.11 | I10.20.0.11 E10.20.0.11 I2001:db8::11
+                                     | 10.20.0.11 | E10.20.0.11
+             10.20.0.11              |            | I10.20.0.11
+                                     |            | ",
+        ) {
+            let wanted = format!("{wanted} Hostname:w1").replace('I', "InternalIP:");
+            let wanted = wanted.replace('E', "ExternalIP:");
+            let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+            let published = published(given(annotation), given(main)).join(" ");
+            assert_eq!(published, wanted.trim(), "{annotation:?} {main:?}");
         }
     }
 
     #[test]
     fn xenorchestra_case_28_the_main_address_is_one_that_is_usable() {
-        let none: &[(&str, &str)] = &[];
-        for (main, addresses, wanted) in [
-            (Some("10.20.0.11"), none, Some("10.20.0.11")),
-            (Some("10.20.0.11 10.20.0.100"), none, Some("10.20.0.11")),
-            (Some(""), &[("1/ipv4/0", "10.9.9.9")], Some("10.9.9.9")),
-            (
-                Some("fe80::1"),
-                &[("0/ipv6/0", "fe80::1"), ("0/ipv6/1", "2001:db8::5")],
-                Some("2001:db8::5"),
-            ),
-            (Some("fe80::1 2001:db8::5"), none, Some("2001:db8::5")),
-            (Some("169.254.1.1"), none, None),
-            (Some("not an address"), none, None),
-            (
-                None,
-                &[("10/ipv4/0", "10.0.10.1"), ("2/ipv4/0", "10.0.2.1")],
-                Some("10.0.2.1"),
-            ),
-            (
-                None,
-                &[("0/ipv6/0", "2001:db8::1"), ("0/ipv4/1", "10.0.0.2")],
-                Some("10.0.0.2"),
-            ),
-            (None, &[("what", "10.0.0.1")], None),
-            (None, none, None),
-        ] {
+        for [main, addresses, wanted] in rows(
+            "10.20.0.11             |                                        | 10.20.0.11
+             10.20.0.11 10.20.0.100 |                                        | 10.20.0.11
+             empty                  | 1/ipv4/0=10.9.9.9                      | 10.9.9.9
+             fe80::1                | 0/ipv6/0=fe80::1 0/ipv6/1=2001:db8::5  | 2001:db8::5
+             fe80::1 2001:db8::5    |                                        | 2001:db8::5
+             169.254.1.1            |                                        | none
+             not an address         |                                        | none
+             none                   | 10/ipv4/0=10.0.10.1 2/ipv4/0=10.0.2.1  | 10.0.2.1
+             none                   | 0/ipv6/0=2001:db8::1 0/ipv4/1=10.0.0.2 | 10.0.0.2
+             none                   | what=10.0.0.1                          | none
+             none                   |                                        | none",
+        ) {
+            let given = |text| Some(text).filter(|text: &&str| *text != "none");
+            let main = given(main).map(|main| main.replace("empty", ""));
             let mut vm = vm1();
-            vm.main_ip_address = main.map(str::to_owned);
-            let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
-            vm.addresses = addresses.iter().map(own).collect();
-            assert_eq!(main_address(&vm).as_deref(), wanted, "{main:?}");
+            vm.main_ip_address.clone_from(&main);
+            let pairs = addresses
+                .split_whitespace()
+                .filter_map(|pair| pair.split_once('='));
+            let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+            vm.addresses = pairs.map(own).collect();
+            assert_eq!(main_address(&vm).as_deref(), given(wanted), "{main:?}");
         }
     }
 

@@ -26,7 +26,6 @@ const SOON: Duration = Duration::from_secs(7 * 24 * 3600);
 const ACTION: &str = "CheckClient";
 const REASON: &str = "FailedToCheckClient";
 
-/// What came of the checks of all servers.
 pub(crate) struct Checks {
     /// For each server: none once it succeeded, or why not.
     states: Mutex<Vec<Option<String>>>,
@@ -58,7 +57,6 @@ impl Checks {
         }
     }
 
-    /// The next failure, each once.
     pub(crate) async fn next_event(&self) -> ProviderEvent {
         self.failures.next().await
     }

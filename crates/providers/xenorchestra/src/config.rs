@@ -30,14 +30,11 @@ pub const MAIN: &str = "main";
 /// Servers in one file: each costs an event stream and lists of its own.
 pub const MOST_SERVERS: usize = 16;
 
-/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The servers; at least one, each with a name of its own.
     pub servers: Vec<ServerConfig>,
-    /// About nodes.
     pub nodes: NodeConfig,
-    /// Whether events of the servers are followed.
     pub events: bool,
     /// The file that it was read from, to be read again when it changes.
     pub file: Option<PathBuf>,
@@ -45,22 +42,18 @@ pub struct Config {
     pub reporter: Reporter,
 }
 
-/// One Xen Orchestra.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// What it is called in messages and metrics.
     pub name: String,
     /// Its root, without `rest/v0`.
     pub url: BaseUrl,
-    /// Who we are to it.
     pub login: Login,
     /// Whether any certificate is accepted.
     pub insecure: bool,
-    /// How long one request may take.
     pub timeout: Duration,
 }
 
-/// Who we are to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Login {
     /// Whoever holds this token.
@@ -69,23 +62,17 @@ pub enum Login {
     Password { user: String, password: Secret },
 }
 
-/// What is said about nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// Which addresses they get.
     pub addresses: AddressConfig,
-    /// What their zone is.
     pub zone: ZoneSource,
-    /// Which memory stands in their type.
     pub memory: TypeMemory,
     /// What tags begin with that become labels; none: no tags do.
     pub tag_prefix: Option<String>,
 }
 
-/// Which addresses nodes get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressConfig {
-    /// How they are chosen.
     pub mode: AddressMode,
     /// Only these; empty: all.
     pub include: Vec<IpNet>,
@@ -93,7 +80,6 @@ pub struct AddressConfig {
     pub exclude: Vec<IpNet>,
 }
 
-/// How addresses are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressMode {
     /// The main address as ExternalIP, as the original does.
@@ -105,18 +91,14 @@ pub enum AddressMode {
     Classify,
 }
 
-/// What the zone of a node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZoneSource {
-    /// The id of its host.
     #[default]
     Host,
     HostName,
-    /// The id of its pool.
     Pool,
 }
 
-/// Which memory stands in the type of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TypeMemory {
     #[default]
@@ -128,43 +110,21 @@ pub enum TypeMemory {
 /// Why a configuration cannot be used. The first three are the original's words, in its order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// Both ways to say who we are.
     #[error("token is not allowed when username and password are set")]
     TokenAndPassword,
-    /// None of them.
     #[error("either token or username/password are required for authentication")]
     NoLogin,
     /// No URL, or none that can be used. It is not shown: it may hold a password.
     #[error("url is required")]
     Url,
-    /// The file is not one of this provider.
     #[error("the cloud config file cannot be read: {reason}")]
-    File {
-        /// Why, and where.
-        reason: String,
-    },
-    /// A word that is no boolean, in the environment.
+    File { reason: String },
     #[error("invalid {name} value: {}", quote(value))]
-    Variable {
-        /// The variable.
-        name: &'static str,
-        /// What it says.
-        value: String,
-    },
-    /// A duration that is none, in the environment.
+    Variable { name: &'static str, value: String },
     #[error("invalid {} value: {reason}", XOA_CLIENT_TIMEOUT.name)]
-    Timeout {
-        /// Why.
-        reason: String,
-    },
-    /// Another key of the file.
+    Timeout { reason: String },
     #[error("invalid {key}: {reason}")]
-    Key {
-        key: &'static str,
-        /// Why.
-        reason: String,
-    },
-    /// Something about one of several servers.
+    Key { key: &'static str, reason: String },
     #[error("servers[{number}]: {source}")]
     Server {
         /// Counted from 0.
@@ -194,7 +154,6 @@ impl Config {
         self
     }
 
-    /// What the text of a file says.
     pub fn of_file(text: &str) -> Result<Self, ConfigError> {
         let raw = RawConfig::read(text)?;
         let main = RawServer {

@@ -12,7 +12,6 @@ use crate::config::{NodeConfig, TypeMemory, ZoneSource};
 use crate::id::VmId;
 use crate::labels::{self, label_value};
 
-/// What is known around a VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Around<'a> {
     /// The name of the host that the VM is said to be on; none if no such host could be read.
@@ -28,7 +27,6 @@ struct Place {
     pool: Option<Uuid>,
 }
 
-/// What is known about that VM, as the machine of that node.
 pub(crate) fn describe(
     vm: &Vm,
     node: &Node,
@@ -90,7 +88,6 @@ fn power(vm: &Vm, node: &Node) -> Power {
     }
 }
 
-/// Bytes of one GiB.
 const GIB: u64 = 1 << 30;
 
 /// `4vCPU-8GB`, whole GiB, halves to the even side.

@@ -56,7 +56,6 @@ pub(crate) struct View {
 /// Why events are not followed any further.
 #[derive(Debug, Error)]
 enum Lost {
-    /// The server has none.
     #[error("the server has no events: {0}")]
     NoEvents(String),
     #[error("{0}")]
@@ -69,7 +68,6 @@ impl From<CloudError> for Lost {
     }
 }
 
-/// Follows the events of a server for ever.
 pub(crate) async fn follow(server: Arc<Server>, random: Random) {
     let mut wait = FIRST_WAIT;
     let mut without_events = false;
@@ -157,7 +155,6 @@ async fn listed(api: &Api) -> Result<View, CloudError> {
     })
 }
 
-/// The events as they come.
 struct Stream {
     following: ResponseStream,
     reader: Reader,
@@ -215,7 +212,6 @@ impl Stream {
     }
 }
 
-/// What an event says.
 #[derive(Clone, Debug, PartialEq)]
 struct Change {
     collection: String,

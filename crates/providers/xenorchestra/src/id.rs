@@ -7,7 +7,6 @@ use uuid::Uuid;
 /// What every provider id of this cloud begins with.
 pub const SCHEME: &str = "xenorchestra://";
 
-/// What a provider id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmId {
     /// The pool that the VM was in when its node got the id; none if that was not known. A VM may have
@@ -16,28 +15,22 @@ pub struct VmId {
     pub vm: Uuid,
 }
 
-/// Why a text is not a provider id of this cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VmIdError {
-    /// Another scheme, or nothing.
     #[error("foreign providerID or empty {}", quote(.0))]
     Foreign(String),
-    /// Not two parts.
     #[error(
         "providerID {} didn't match expected format \"xenorchestra://PoolID/InstanceID\"",
         quote(.0)
     )]
     Format(String),
-    /// The VM is none.
     #[error("InstanceID must be a UUID, got {}", quote(.0))]
     Vm(String),
-    /// The pool is none.
     #[error("PoolID must be a UUID, got {}", quote(.0))]
     Pool(String),
 }
 
 impl VmId {
-    /// Reads a provider id.
     pub fn parse(text: &str) -> Result<Self, VmIdError> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
             return Err(VmIdError::Foreign(text.to_owned()));
@@ -105,6 +98,7 @@ pub(crate) fn claim(node: &Node) -> Claim {
 mod tests {
     use super::*;
     use crate::testing::{PA, VM1, known};
+    use bowline_test_kit::rows;
     use proptest::prelude::*;
 
     #[test]
@@ -115,55 +109,38 @@ mod tests {
             vm,
         };
         let alone = VmId { pool: None, vm };
-        let format = |id: &str| {
-            format!(
-                "providerID \"{id}\" didn't match expected format \
-                 \"xenorchestra://PoolID/InstanceID\""
-            )
+        let turned = (PA.to_uppercase(), VM1.replace('-', ""));
+        let turned = format!("xenorchestra://{{{}}}/urn:uuid:{}", turned.0, turned.1);
+        assert_eq!(VmId::parse(&turned), Ok(both));
+        let fill = |text: &str| {
+            let nil = "00000000-0000-0000-0000-000000000000";
+            text.replace("PA", PA)
+                .replace("VM1", VM1)
+                .replace("NIL", nil)
         };
-        let slash = format!("xenorchestra://{PA}/{VM1}/");
-        let one = format!("xenorchestra://{VM1}");
-        let nil = "00000000-0000-0000-0000-000000000000";
-        let rows: Vec<(String, Result<VmId, String>)> = vec![
-            (format!("xenorchestra://{PA}/{VM1}"), Ok(both)),
-            (format!("xenorchestra:///{VM1}"), Ok(alone)),
-            (
-                format!(
-                    "xenorchestra://{{{}}}/urn:uuid:{}",
-                    PA.to_uppercase(),
-                    VM1.replace('-', "")
-                ),
-                Ok(both),
-            ),
-            (one.clone(), Err(format(&one))),
-            (
-                format!("xenorchestra://abc/{VM1}"),
-                Err("PoolID must be a UUID, got \"abc\"".into()),
-            ),
-            (
-                format!("xenorchestra://{PA}/abc"),
-                Err("InstanceID must be a UUID, got \"abc\"".into()),
-            ),
-            (slash.clone(), Err(format(&slash))),
-            (
-                format!("xenorchestra://{nil}/{VM1}"),
-                Err(format!("PoolID must be a UUID, got \"{nil}\"")),
-            ),
-            (
-                "cloud://x".into(),
-                Err("foreign providerID or empty \"cloud://x\"".into()),
-            ),
-            (
-                String::new(),
-                Err("foreign providerID or empty \"\"".into()),
-            ),
-        ];
-        for (text, wanted) in rows {
-            assert_eq!(
-                VmId::parse(&text).map_err(|error| error.to_string()),
-                wanted,
-                "{text}"
-            );
+        for [id, wanted] in rows(
+            r#"xenorchestra://PA/VM1  | both
+               xenorchestra:///VM1    | alone
+               xenorchestra://VM1     | wrong form
+               xenorchestra://abc/VM1 | PoolID must be a UUID, got "abc"
+               xenorchestra://PA/abc  | InstanceID must be a UUID, got "abc"
+               xenorchestra://PA/VM1/ | wrong form
+               xenorchestra://NIL/VM1 | PoolID must be a UUID, got "NIL"
+               cloud://x              | foreign providerID or empty "cloud://x"
+                                      | foreign providerID or empty """#,
+        ) {
+            let id = fill(id);
+            let wanted = match wanted {
+                "both" => Ok(both),
+                "alone" => Ok(alone),
+                "wrong form" => Err(format!(
+                    "providerID \"{id}\" didn't match expected format \
+                     \"xenorchestra://PoolID/InstanceID\""
+                )),
+                wanted => Err(fill(wanted)),
+            };
+            let read = VmId::parse(&id).map_err(|error| error.to_string());
+            assert_eq!(read, wanted, "{id}");
         }
     }
 
@@ -210,30 +187,14 @@ mod tests {
 
     #[test]
     fn machines_tell_their_id_in_two_byte_orders() {
-        for (told, plain, turned) in [
-            (
-                "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a",
-                "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a",
-                "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a",
-            ),
-            (
-                "3fe665e8-303d-0b4f-83e0-8fdfc1e30eb7",
-                "3fe665e8-303d-0b4f-83e0-8fdfc1e30eb7",
-                "e865e63f-3d30-4f0b-83e0-8fdfc1e30eb7",
-            ),
-            (
-                "00112233-4455-6677-8899-AABBCCDDEEFF",
-                "00112233-4455-6677-8899-aabbccddeeff",
-                "33221100-5544-7766-8899-aabbccddeeff",
-            ),
-            (
-                "9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f",
-                "9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f",
-                "6d4c0e9f-2a1b-3e4f-8d7c-5a6b7c8d9e0f",
-            ),
-        ] {
+        for [told, turned] in rows(
+            "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a | b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a
+             3fe665e8-303d-0b4f-83e0-8fdfc1e30eb7 | e865e63f-3d30-4f0b-83e0-8fdfc1e30eb7
+             00112233-4455-6677-8899-AABBCCDDEEFF | 33221100-5544-7766-8899-aabbccddeeff
+             9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f | 6d4c0e9f-2a1b-3e4f-8d7c-5a6b7c8d9e0f",
+        ) {
             let id = uuid(told).unwrap();
-            assert_eq!(id.to_string(), plain);
+            assert_eq!(id.to_string(), told.to_lowercase());
             assert_eq!(swapped(id).to_string(), turned);
         }
         for wrong in [

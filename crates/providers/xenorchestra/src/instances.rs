@@ -18,9 +18,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
+use bowline_http::lookup::{self, CONFIRMATIONS, FEW, READS_AT_ONCE, SaidOnce};
 use bowline_http::{Background, Clock, Random};
 use futures::future::join_all;
-use futures::{StreamExt as _, stream};
 use tracing::warn;
 use uuid::Uuid;
 
@@ -31,18 +31,15 @@ use crate::describe::{Around, describe, has_moved};
 use crate::events;
 use crate::labels;
 use crate::proof::{Proofs, pools_of};
-use crate::server::{FEW, READS_AT_ONCE, Reading, Server, Wanted};
+use crate::server::{Reading, Server, Wanted};
 use bulk::{Bulk, Names, Seen, wanted};
 use question::{Question, question};
 
-/// VMs that are not to be seen in bulk and that one look-up reads: see the module's text.
-pub const CONFIRMATIONS: usize = 128;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 1024;
 /// Machines whose addresses are remembered, to know those that several have.
 const REMEMBERED: usize = 8192;
 
-/// What is known about machines.
 pub(crate) struct Machines {
     servers: Vec<Arc<Server>>,
     config: NodeConfig,
@@ -51,17 +48,15 @@ pub(crate) struct Machines {
     /// Followed from the first question on: who never leads never asks.
     events: Mutex<Events>,
     addresses: Mutex<BTreeMap<Uuid, Vec<IpAddr>>>,
-    said: Mutex<BTreeSet<String>>,
+    said: SaidOnce,
 }
 
-/// Whether events are followed.
 enum Events {
     Off,
     NotYet,
     Followed(#[expect(dead_code, reason = "they end with it")] Vec<Background>),
 }
 
-/// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// To tell a node about its machine.
@@ -70,7 +65,6 @@ enum Purpose {
     Decide,
 }
 
-/// What was found out about one node's machine.
 enum Finding {
     Found {
         server: usize,
@@ -99,7 +93,7 @@ impl Machines {
             random,
             events: Mutex::new(if events { Events::NotYet } else { Events::Off }),
             addresses: Mutex::default(),
-            said: Mutex::default(),
+            said: SaidOnce::new(SAID),
         }
     }
 
@@ -167,7 +161,7 @@ impl Machines {
         let wanted = wanted(nodes, questions);
         let bulk = self.bulk(&wanted, questions, purpose).await;
         let mut findings = BTreeMap::new();
-        let mut open: BTreeMap<(Uuid, usize), Question> = BTreeMap::new();
+        let mut open: BTreeSet<(Uuid, usize)> = BTreeSet::new();
         for (number, question) in questions.iter().enumerate() {
             let Some(id) = question.ids().first().copied() else {
                 continue;
@@ -187,23 +181,24 @@ impl Machines {
                     findings.insert(number, Finding::Missing { at, failure: None });
                 }
                 _ => {
-                    open.insert((id, number), question.clone());
+                    open.insert((id, number));
                 }
             }
         }
-        let first_left_out = open.keys().nth(CONFIRMATIONS).copied();
+        let first_left_out = open.iter().nth(CONFIRMATIONS).copied();
         let too_many = first_left_out.map(|first| open.split_off(&first));
-        for (_, number) in too_many.unwrap_or_default().into_keys() {
+        for (_, number) in too_many.unwrap_or_default() {
             let text = "too many VMs are not to be seen to ask for each of them";
             let error = CloudError::new(CloudErrorKind::Unknown, text);
             findings.insert(number, Finding::Failed(error));
         }
         let bulk = &bulk;
-        let read = stream::iter(open).map(|((_, number), question)| async move {
-            (number, self.read(&question, bulk).await)
-        });
-        let read: Vec<(usize, Finding)> = read.buffered(READS_AT_ONCE).collect().await;
-        findings.extend(read);
+        let read = |(_, number)| self.read(&questions[number], bulk);
+        let read = lookup::read_each(open, READS_AT_ONCE, read).await;
+        findings.extend(
+            read.into_iter()
+                .map(|((_, number), finding)| (number, finding)),
+        );
         findings
     }
 
@@ -269,7 +264,6 @@ impl Machines {
         }
     }
 
-    /// The answer about a node whose machine is not there.
     async fn missing(
         &self,
         node: &Node,
@@ -372,11 +366,7 @@ impl Machines {
     }
 
     fn warn_once(&self, text: &str) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= SAID {
-            said.clear();
-        }
-        if said.insert(text.to_owned()) {
+        if self.said.is_new(text) {
             warn!("{text}");
         }
     }

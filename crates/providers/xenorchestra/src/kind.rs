@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::config::{self, Config};
 use crate::{PROVIDER, build, register_metrics};
 
-/// Xen Orchestra.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "Xen Orchestra",

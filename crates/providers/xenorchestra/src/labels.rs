@@ -6,15 +6,10 @@ use bowline_core::{Fact, LabelRule, is_label_key, is_label_value};
 
 /// What stands in every key that label synchronisation owns.
 pub const OWNED: &str = "k8s.xenorchestra";
-/// The host's id.
 pub const HOST_ID: &str = "topology.k8s.xenorchestra/host_id";
-/// The host's name.
 pub const HOST_NAME: &str = "topology.k8s.xenorchestra/host_name_label";
-/// The pool's id.
 pub const POOL_ID: &str = "topology.k8s.xenorchestra/pool_id";
-/// The pool's name.
 pub const POOL_NAME: &str = "topology.k8s.xenorchestra/pool_name_label";
-/// The VM's name.
 pub const VM_NAME: &str = "vm.k8s.xenorchestra/name_label";
 /// The zone before the first move that was seen.
 pub const ORIGINAL_HOST_ID: &str = "topology.k8s.xenorchestra/original_host_id";
@@ -47,7 +42,6 @@ pub(crate) const fn following(fact: Fact) -> LabelRule {
     }
 }
 
-/// The longest value of a label.
 const LONGEST: usize = 63;
 
 /// A name as the value of a label: what no label takes becomes a dash, and both ends are letters or

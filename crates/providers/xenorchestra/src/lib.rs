@@ -69,25 +69,19 @@ use instances::Machines;
 use server::Server;
 use session::{RELOAD_EVERY, Reload, Session};
 
+pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use config::{Config, ConfigError};
-pub use instances::CONFIRMATIONS;
 pub use metrics::{Gauges, Metrics, register_metrics};
 pub use reporter::Reporter;
-pub use server::{FEW, LIST_AGE, NAMES_AGE};
+pub use server::NAMES_AGE;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "xenorchestra";
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// TLS cannot be set up.
     #[error("the connection to server {server} cannot be set up")]
-    Tls {
-        server: String,
-        /// Why.
-        source: TlsError,
-    },
+    Tls { server: String, source: TlsError },
 }
 
 /// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told

@@ -24,12 +24,9 @@ pub struct Gauges {
     empty: Family<ServerLabels, Gauge>,
 }
 
-/// All metrics of the provider.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Counts of calls.
     pub calls: CallMetrics,
-    /// About servers.
     pub gauges: Gauges,
 }
 

@@ -22,7 +22,6 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// What the environment says.
     pub(crate) fn read(environment: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name: &str| environment(name).unwrap_or_default();
         Self {
@@ -78,35 +77,25 @@ fn event_name(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_test_kit::rows;
 
     #[test]
     fn events_are_named_as_the_table_says() {
-        let reporter = |pod: &str, namespace: &str, uid: &str| Reporter {
-            pod: pod.to_owned(),
-            namespace: namespace.to_owned(),
-            uid: uid.to_owned(),
-        };
         let uid = "5f0d7b0a-1c5e-4f5a-9a52-0d4d2b8e6f11";
-        for (reporter, name, instance) in [
-            (
-                reporter("", "", ""),
-                "xenorchestra-ebb451b34d8a",
-                "xenorchestra-cloud-controller-manager",
-            ),
-            (
-                reporter("bowline-7d9c5b8f6-x2x4k", "kube-system", uid),
-                "xenorchestra-efbb1813965b",
-                "bowline-7d9c5b8f6-x2x4k",
-            ),
-            (
-                reporter("ccm-0", "infra", ""),
-                "xenorchestra-153e37e008f4",
-                "ccm-0",
-            ),
-        ] {
+        for [pod, namespace, uid, name, instance] in rows(&format!(
+            "       |             |       | ebb451b34d8a | xenorchestra-cloud-controller-manager
+             bowline-7d9c5b8f6-x2x4k | kube-system | {uid} | efbb1813965b | bowline-7d9c5b8f6-x2x4k
+             ccm-0  | infra       |       | 153e37e008f4 | ccm-0"
+        )) {
+            let [pod, namespace, uid] = [pod, namespace, uid].map(str::to_owned);
+            let reporter = Reporter {
+                pod,
+                namespace,
+                uid,
+            };
             let event = reporter.event("CheckClient", "FailedToCheckClient", String::new());
             let series = event.series.unwrap();
-            assert_eq!(series.name, name);
+            assert_eq!(series.name, format!("xenorchestra-{name}"));
             assert_eq!(series.reporter, ("xenorchestra".into(), instance.into()));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::CloudError;
 use bowline_http::Clock;
-use futures::{StreamExt as _, stream};
+use bowline_http::lookup::{self, FEW, LIST_AGE, READS_AT_ONCE};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,21 +16,14 @@ use crate::api::{Api, IDS_AT_ONCE, Listing, Vm};
 use crate::events::View;
 use crate::metrics::Gauges;
 
-/// Up to so many objects are read one by one; above, one list costs less.
-pub const FEW: usize = 3;
-/// How old a list may be to answer again.
-pub const LIST_AGE: Duration = Duration::from_secs(5);
 /// How old the name of a host or pool may be. Label synchronisation comes every five minutes and should
 /// see a new one.
 pub const NAMES_AGE: Duration = Duration::from_secs(240);
 /// How long a host or pool that cannot be read is not asked for again.
 const UNREADABLE_FOR: Duration = Duration::from_secs(30);
-/// Single reads at the same time: half of what the client allows, so that others get a turn.
-pub(crate) const READS_AT_ONCE: usize = 8;
 /// Listed VMs that are kept; then the memory begins anew.
 const KEPT: usize = 16 * 1024;
 
-/// One Xen Orchestra.
 pub(crate) struct Server {
     name: String,
     api: Api,
@@ -52,7 +45,6 @@ type Names = BTreeMap<Uuid, (Instant, Option<String>)>;
 /// VMs with the time when a list was asked for; none: it did not show the VM.
 type Listed = BTreeMap<Uuid, (Instant, Option<Vm>)>;
 
-/// What has names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Host,
@@ -62,11 +54,9 @@ enum Named {
 /// VMs that are asked about, each with the pool it is probably in.
 pub(crate) type Wanted = BTreeMap<Uuid, Option<Uuid>>;
 
-/// What a single read gave.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Found(Box<Vm>),
-    /// The server says that there is no such VM.
     Missing,
     Failed(CloudError),
 }
@@ -167,7 +157,6 @@ impl Server {
         Ok(shown.collect())
     }
 
-    /// That VM, asked for by itself.
     pub(crate) async fn read(&self, id: Uuid) -> Reading {
         match self.api.vm(id).await {
             Ok(Some(vm)) if vm.id == id => Reading::Found(Box::new(vm)),
@@ -180,12 +169,10 @@ impl Server {
         }
     }
 
-    /// The names of those of these hosts that can be read.
     pub(crate) async fn host_names(&self, wanted: BTreeSet<Uuid>) -> BTreeMap<Uuid, String> {
         self.names(Named::Host, wanted).await
     }
 
-    /// The names of those of these pools that can be read.
     pub(crate) async fn pool_names(&self, wanted: BTreeSet<Uuid>) -> BTreeMap<Uuid, String> {
         self.names(Named::Pool, wanted).await
     }
@@ -245,19 +232,15 @@ impl Server {
             };
             names = list.unwrap_or_default();
         }
-        let missing: Vec<Uuid> = ids
-            .into_iter()
-            .filter(|id| !names.contains_key(id))
-            .collect();
-        let read = stream::iter(missing).map(|id| async move {
+        let missing = ids.into_iter().filter(|id| !names.contains_key(id));
+        let read = |id| async move {
             let name = match named {
                 Named::Host => self.api.host(id).await.map(|it| it.map(|it| it.name_label)),
                 Named::Pool => self.api.pool(id).await.map(|it| it.map(|it| it.name_label)),
             };
-            let name = name.ok().flatten().map(Option::unwrap_or_default);
-            (id, name)
-        });
-        let read: Vec<_> = read.buffered(READS_AT_ONCE).collect().await;
+            name.ok().flatten().map(Option::unwrap_or_default)
+        };
+        let read = lookup::read_each(missing, READS_AT_ONCE, read).await;
         names.extend(read);
         names
     }

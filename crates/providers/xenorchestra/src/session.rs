@@ -30,7 +30,6 @@ use crate::config::{Login, MAIN, ServerConfig};
 pub(crate) use reload::{RELOAD_EVERY, Reload};
 use sign_in::{SignInError, Token, sign_in};
 
-/// The cookie that holds the token.
 pub(crate) const COOKIE: &str = "authenticationToken";
 /// How long the server refuses a user after a wrong password; a try within that time only makes it
 /// longer.
@@ -62,7 +61,6 @@ struct Way {
     number: u64,
 }
 
-/// What came of signing in.
 #[derive(Default)]
 struct Pass {
     /// Of which way.
@@ -73,7 +71,6 @@ struct Pass {
     pause: Option<(Instant, CloudError)>,
 }
 
-/// A token that is in use.
 struct Held {
     since: Instant,
     expires: Option<Timestamp>,
@@ -97,7 +94,6 @@ impl Session {
         })
     }
 
-    /// What the server is called.
     pub(crate) fn name(&self) -> String {
         self.way().config.name
     }
@@ -164,7 +160,6 @@ impl Session {
         }
     }
 
-    /// When the token in use ends, if that is known.
     pub(crate) async fn expires(&self) -> Option<Timestamp> {
         self.pass.lock().await.token.as_ref()?.expires
     }
@@ -295,7 +290,6 @@ impl Authenticate for NotYet {
     }
 }
 
-/// A client of the API of that server.
 fn client(config: &ServerConfig, surroundings: &Surroundings, connector: &Connector) -> HttpClient {
     let Surroundings {
         name,
@@ -328,8 +322,5 @@ fn client(config: &ServerConfig, surroundings: &Surroundings, connector: &Connec
         }),
         Login::Password { password, .. } => http.auth(NotYet).secret(password),
     };
-    match metrics {
-        Some(metrics) => http.metrics(metrics.clone()).build(),
-        None => http.build(),
-    }
+    http.metrics(metrics.clone()).build()
 }

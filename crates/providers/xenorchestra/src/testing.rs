@@ -9,7 +9,6 @@ pub(crate) const PB: &str = "7e5a1d34-90bc-4d2e-8f61-3a2b1c0d9e8f";
 pub(crate) const H1: &str = "6d6f4f6e-7f2b-4e0c-8a86-2f3b8c0f9e21";
 pub(crate) const VM1: &str = "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a";
 
-/// VM1 as the API shows it.
 pub(crate) fn vm1() -> Vm {
     serde_json::from_value(serde_json::json!({
         "type": "VM", "id": VM1, "uuid": VM1, "name_label": "worker 1",

@@ -11,12 +11,10 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, Resource, stub};
 
-/// All floating IPs of the project.
 const FLOATING_IPS: &str = "v1/floating-ips";
 /// One of them, by its address without a prefix length.
 const FLOATING_IP: &str = "v1/floating-ips/:address";
 
-/// A floating IP, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct FloatingIp {
     /// `203.0.113.77/32`.
@@ -32,7 +30,6 @@ impl Resource for FloatingIp {
 }
 
 impl FloatingIp {
-    /// The address of the network.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         let address = self.network.split('/').next()?;
         address.parse().ok()
@@ -40,12 +37,10 @@ impl FloatingIp {
 }
 
 impl Api {
-    /// `GET /v1/floating-ips`.
     pub(crate) async fn floating_ips(&self) -> Result<Listing<FloatingIp>, CloudError> {
         self.list(Route::new(FLOATING_IPS)).await
     }
 
-    /// `PATCH /v1/floating-ips/<address>`.
     pub(crate) async fn change_floating_ip(
         &self,
         address: IpAddr,

@@ -1,20 +1,10 @@
 //! Listeners of load balancers.
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, stub};
+use super::resource::{Resource, or_default, stub};
 
-/// All listeners of the project.
-const LISTENERS: &str = "v1/load-balancers/listeners";
-/// One of them.
-const LISTENER: &str = "v1/load-balancers/listeners/:id";
-
-/// A listener, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Listener {
     pub(crate) uuid: Uuid,
@@ -40,37 +30,4 @@ pub(crate) struct Listener {
 
 impl Resource for Listener {
     const KIND: &'static str = "listener";
-}
-
-impl Api {
-    /// `GET /v1/load-balancers/listeners`.
-    pub(crate) async fn listeners(&self) -> Result<Listing<Listener>, CloudError> {
-        self.list(Route::new(LISTENERS)).await
-    }
-
-    /// `POST /v1/load-balancers/listeners`.
-    pub(crate) async fn create_listener(
-        &self,
-        body: &Map<String, Value>,
-    ) -> Result<Listener, CallError> {
-        self.create(Route::new(LISTENERS), body).await
-    }
-
-    /// `PATCH /v1/load-balancers/listeners/<uuid>`.
-    pub(crate) async fn change_listener(
-        &self,
-        id: Uuid,
-        body: &Map<String, Value>,
-    ) -> Result<(), CallError> {
-        self.change(one(id), body).await
-    }
-
-    /// `DELETE /v1/load-balancers/listeners/<uuid>`.
-    pub(crate) async fn delete_listener(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(one(id)).await
-    }
-}
-
-fn one(id: Uuid) -> Route {
-    Route::new(LISTENER).with("id", id.to_string())
 }

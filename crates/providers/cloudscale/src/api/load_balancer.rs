@@ -2,21 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, slug, stub};
+use super::resource::{Resource, or_default, slug, stub};
 
-/// All load balancers of the project.
-const LOAD_BALANCERS: &str = "v1/load-balancers";
-/// One of them.
-const LOAD_BALANCER: &str = "v1/load-balancers/:id";
-
-/// A load balancer, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct LoadBalancer {
     pub(crate) uuid: Uuid,
@@ -37,7 +27,6 @@ pub(crate) struct LoadBalancer {
     pub(crate) tags: BTreeMap<String, String>,
 }
 
-/// An address under which a load balancer is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct VipAddress {
     #[serde(default, deserialize_with = "or_default")]
@@ -56,42 +45,4 @@ impl LoadBalancer {
     pub(crate) fn is_changing(&self) -> bool {
         self.status == "changing"
     }
-}
-
-impl Api {
-    /// `GET /v1/load-balancers`.
-    pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
-        self.list(Route::new(LOAD_BALANCERS)).await
-    }
-
-    /// `GET /v1/load-balancers/<uuid>`.
-    pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
-        self.read(one(id)).await
-    }
-
-    /// `POST /v1/load-balancers`.
-    pub(crate) async fn create_load_balancer(
-        &self,
-        body: &Map<String, Value>,
-    ) -> Result<LoadBalancer, CallError> {
-        self.create(Route::new(LOAD_BALANCERS), body).await
-    }
-
-    /// `PATCH /v1/load-balancers/<uuid>`.
-    pub(crate) async fn change_load_balancer(
-        &self,
-        id: Uuid,
-        body: &Map<String, Value>,
-    ) -> Result<(), CallError> {
-        self.change(one(id), body).await
-    }
-
-    /// `DELETE /v1/load-balancers/<uuid>`.
-    pub(crate) async fn delete_load_balancer(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(one(id)).await
-    }
-}
-
-fn one(id: Uuid) -> Route {
-    Route::new(LOAD_BALANCER).with("id", id.to_string())
 }

@@ -11,12 +11,9 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, Resource, or_default, stub};
 
-/// All members of a pool.
 const MEMBERS: &str = "v1/load-balancers/pools/:pool_id/members";
-/// One of them.
 const MEMBER: &str = "v1/load-balancers/pools/:pool_id/members/:id";
 
-/// A member, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Member {
     pub(crate) uuid: Uuid,
@@ -48,12 +45,10 @@ impl Member {
 }
 
 impl Api {
-    /// `GET /v1/load-balancers/pools/<uuid>/members`.
     pub(crate) async fn members(&self, pool: Uuid) -> Result<Listing<Member>, CloudError> {
         self.list(all(pool)).await
     }
 
-    /// `POST /v1/load-balancers/pools/<uuid>/members`.
     pub(crate) async fn create_member(
         &self,
         pool: Uuid,
@@ -62,7 +57,6 @@ impl Api {
         self.create(all(pool), body).await
     }
 
-    /// `PATCH /v1/load-balancers/pools/<uuid>/members/<uuid>`.
     pub(crate) async fn change_member(
         &self,
         pool: Uuid,
@@ -72,7 +66,6 @@ impl Api {
         self.change(one(pool, id), body).await
     }
 
-    /// `DELETE /v1/load-balancers/pools/<uuid>/members/<uuid>`.
     pub(crate) async fn delete_member(&self, pool: Uuid, id: Uuid) -> Result<(), CallError> {
         self.remove(one(pool, id)).await
     }

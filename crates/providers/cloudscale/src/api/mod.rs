@@ -14,6 +14,7 @@ use std::time::Duration;
 use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::{CallError, HttpClient, Route};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::id::ServerId;
 
@@ -27,7 +28,6 @@ pub(crate) use resource::{BadItem, Listing};
 use resource::{Resource, read};
 pub(crate) use server::{Address, BadServer, Interface, Server, ServerList, Status};
 
-/// All servers of the project.
 const SERVERS: &str = "v1/servers";
 const SERVER: &str = "v1/servers/:id";
 
@@ -42,7 +42,6 @@ pub(crate) fn call_deadline(request: Duration) -> Duration {
     request.saturating_mul(ATTEMPTS).saturating_add(WAITS)
 }
 
-/// The calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     http: HttpClient,
@@ -74,7 +73,6 @@ impl Api {
         }
     }
 
-    /// All items of a collection, in one answer.
     async fn list<T: Resource>(&self, route: Route) -> Result<Listing<T>, CloudError> {
         let reply = self.http.get(route).send().await;
         let reply = reply.map_err(about_a_collection)?;
@@ -119,6 +117,56 @@ impl Api {
             Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
             other => other.map(|_| ()),
         }
+    }
+}
+
+/// Calls about items of one kind: where all of them are, and one by its id; then the names of list and read, create and
+/// change, and delete. Not every kind has a read and a change.
+macro_rules! calls {
+    ($($item:ty: $all:literal, $one:literal {
+        $list:ident $($read:ident)?, $create:ident $($change:ident)?, $delete:ident
+    })*) => {$(
+        impl Api {
+            pub(crate) async fn $list(&self) -> Result<Listing<$item>, CloudError> {
+                self.list(Route::new($all)).await
+            }
+
+            $(pub(crate) async fn $read(&self, id: Uuid) -> Result<$item, CloudError> {
+                self.read(Route::new($one).with("id", id.to_string())).await
+            })?
+
+            pub(crate) async fn $create(&self, body: &Map<String, Value>) -> Result<$item, CallError> {
+                self.create(Route::new($all), body).await
+            }
+
+            $(pub(crate) async fn $change(
+                &self,
+                id: Uuid,
+                body: &Map<String, Value>,
+            ) -> Result<(), CallError> {
+                self.change(Route::new($one).with("id", id.to_string()), body).await
+            })?
+
+            pub(crate) async fn $delete(&self, id: Uuid) -> Result<(), CallError> {
+                self.remove(Route::new($one).with("id", id.to_string())).await
+            }
+        }
+    )*};
+}
+
+calls! {
+    LoadBalancer: "v1/load-balancers", "v1/load-balancers/:id" {
+        load_balancers load_balancer, create_load_balancer change_load_balancer,
+        delete_load_balancer
+    }
+    Pool: "v1/load-balancers/pools", "v1/load-balancers/pools/:id" {
+        pools, create_pool, delete_pool
+    }
+    Listener: "v1/load-balancers/listeners", "v1/load-balancers/listeners/:id" {
+        listeners, create_listener change_listener, delete_listener
+    }
+    Monitor: "v1/load-balancers/health-monitors", "v1/load-balancers/health-monitors/:id" {
+        monitors, create_monitor change_monitor, delete_monitor
     }
 }
 

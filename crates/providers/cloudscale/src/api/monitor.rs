@@ -1,20 +1,10 @@
 //! Health monitors of pools.
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, stub};
+use super::resource::{Resource, or_default, stub};
 
-/// All monitors of the project.
-const MONITORS: &str = "v1/load-balancers/health-monitors";
-/// One of them.
-const MONITOR: &str = "v1/load-balancers/health-monitors/:id";
-
-/// A health monitor, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Monitor {
     pub(crate) uuid: Uuid,
@@ -35,7 +25,6 @@ pub(crate) struct Monitor {
     pub(crate) http: Option<SeenHttp>,
 }
 
-/// The http options of a monitor, as the API shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct SeenHttp {
     #[serde(default, deserialize_with = "or_default")]
@@ -52,37 +41,4 @@ pub(crate) struct SeenHttp {
 
 impl Resource for Monitor {
     const KIND: &'static str = "health monitor";
-}
-
-impl Api {
-    /// `GET /v1/load-balancers/health-monitors`.
-    pub(crate) async fn monitors(&self) -> Result<Listing<Monitor>, CloudError> {
-        self.list(Route::new(MONITORS)).await
-    }
-
-    /// `POST /v1/load-balancers/health-monitors`.
-    pub(crate) async fn create_monitor(
-        &self,
-        body: &Map<String, Value>,
-    ) -> Result<Monitor, CallError> {
-        self.create(Route::new(MONITORS), body).await
-    }
-
-    /// `PATCH /v1/load-balancers/health-monitors/<uuid>`.
-    pub(crate) async fn change_monitor(
-        &self,
-        id: Uuid,
-        body: &Map<String, Value>,
-    ) -> Result<(), CallError> {
-        self.change(one(id), body).await
-    }
-
-    /// `DELETE /v1/load-balancers/health-monitors/<uuid>`.
-    pub(crate) async fn delete_monitor(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(one(id)).await
-    }
-}
-
-fn one(id: Uuid) -> Route {
-    Route::new(MONITOR).with("id", id.to_string())
 }

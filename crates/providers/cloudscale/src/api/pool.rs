@@ -2,21 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::CloudError;
-use bowline_http::{CallError, Route};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Api;
-use super::resource::{Listing, Resource, or_default, stub};
+use super::resource::{Resource, or_default, stub};
 
-/// All pools of the project.
-const POOLS: &str = "v1/load-balancers/pools";
-/// One of them.
-const POOL: &str = "v1/load-balancers/pools/:id";
-
-/// A pool, as far as it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Pool {
     pub(crate) uuid: Uuid,
@@ -37,22 +27,4 @@ pub(crate) struct Pool {
 
 impl Resource for Pool {
     const KIND: &'static str = "pool";
-}
-
-impl Api {
-    /// `GET /v1/load-balancers/pools`.
-    pub(crate) async fn pools(&self) -> Result<Listing<Pool>, CloudError> {
-        self.list(Route::new(POOLS)).await
-    }
-
-    /// `POST /v1/load-balancers/pools`.
-    pub(crate) async fn create_pool(&self, body: &Map<String, Value>) -> Result<Pool, CallError> {
-        self.create(Route::new(POOLS), body).await
-    }
-
-    /// `DELETE /v1/load-balancers/pools/<uuid>`.
-    pub(crate) async fn delete_pool(&self, id: Uuid) -> Result<(), CallError> {
-        self.remove(Route::new(POOL).with("id", id.to_string()))
-            .await
-    }
 }

@@ -11,20 +11,17 @@ use serde_json::Value;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Something the API lists.
 pub(crate) trait Resource: DeserializeOwned {
     /// What it is, in the API's words.
     const KIND: &'static str;
 }
 
-/// An item that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{kind} {} of the API cannot be read: {reason}", self.called())]
 pub(crate) struct BadItem {
     kind: &'static str,
     pub(crate) uuid: Option<Uuid>,
     pub(crate) name: Option<String>,
-    /// The load balancer it belongs to, if it says so.
     pub(crate) load_balancer: Option<Uuid>,
     reason: String,
 }
@@ -60,7 +57,6 @@ impl From<&BadItem> for CloudError {
     }
 }
 
-/// All items of a kind, and those that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listing<T> {
     pub(crate) items: Vec<T>,
@@ -68,7 +64,6 @@ pub(crate) struct Listing<T> {
 }
 
 impl<T: Resource> Listing<T> {
-    /// Reads item by item.
     pub(crate) fn read(values: Vec<Value>) -> Self {
         let (mut items, mut bad) = (Vec::with_capacity(values.len()), Vec::new());
         for value in values {
@@ -104,7 +99,6 @@ pub(crate) fn stub<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(stub.and_then(|stub| stub.uuid))
 }
 
-/// The slug of an object that is shown by it.
 pub(crate) fn slug<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     struct Stub {

@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 use crate::id::ServerId;
 
-/// A server, as far as it is used.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
@@ -27,7 +26,6 @@ pub(crate) struct Server {
     pub(crate) interfaces: Vec<Interface>,
 }
 
-/// What the API says about a server's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Running,
@@ -36,7 +34,6 @@ pub(crate) enum Status {
     Other,
 }
 
-/// A network interface of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Interface {
     pub(crate) public: bool,
@@ -51,7 +48,6 @@ pub(crate) struct Address {
     pub(crate) subnet: Option<Uuid>,
 }
 
-/// A server that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("server {} of the API cannot be read: {reason}", self.called())]
 pub(crate) struct BadServer {
@@ -109,7 +105,6 @@ impl Server {
         })
     }
 
-    /// All addresses, in the API's order.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.interfaces
             .iter()
@@ -145,7 +140,6 @@ pub(crate) struct ServerList {
 }
 
 impl ServerList {
-    /// Reads a list, server by server.
     pub(crate) fn read(items: Vec<Value>) -> Self {
         let mut list = Self::default();
         for item in items {

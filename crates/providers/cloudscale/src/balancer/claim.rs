@@ -60,7 +60,6 @@ impl Claimed {
     }
 }
 
-/// What is a Service's.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     /// The one in use.
@@ -69,9 +68,7 @@ pub(super) struct Claims {
     pub(super) doubles: Vec<Claimed>,
     /// Others that are the Service's, but by no mark.
     pub(super) others: Vec<Claimed>,
-    /// What it names and must not have.
     pub(super) refused: Vec<Problem>,
-    /// Others of the same name, which are left alone.
     pub(super) namesakes: usize,
 }
 
@@ -93,7 +90,6 @@ impl Claims {
     }
 }
 
-/// How a Service refers to load balancers.
 struct Naming {
     uuid: Option<Uuid>,
     take_over: Option<Uuid>,

@@ -17,14 +17,12 @@ use super::settings::{
 };
 use crate::api::Server;
 
-/// A node and its server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Host {
     pub(crate) node: String,
     pub(crate) server: Server,
 }
 
-/// Everything that is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
@@ -34,7 +32,6 @@ pub(crate) struct Wanted {
     pub(crate) floating_ips: Vec<IpAddr>,
     /// Tags that the load balancer must have beside those of others.
     pub(crate) tags: BTreeMap<String, String>,
-    /// Tags of children that are made.
     pub(crate) child_tags: BTreeMap<String, String>,
     pub(crate) pools: Vec<WantedPool>,
     /// The listeners that the Service's source ranges filter, by name.
@@ -48,7 +45,6 @@ impl Wanted {
     }
 }
 
-/// In which zone the load balancer belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneWish {
     /// A person said so.
@@ -61,7 +57,6 @@ pub(crate) enum ZoneWish {
     Unknown,
 }
 
-/// A pool and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedPool {
     pub(crate) name: String,
@@ -95,7 +90,6 @@ pub(crate) struct WantedListener {
     pub(crate) timeout_member_data: i64,
 }
 
-/// A health monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedMonitor {
     pub(crate) kind: String,
@@ -107,7 +101,6 @@ pub(crate) struct WantedMonitor {
     pub(crate) http: Option<HttpOptions>,
 }
 
-/// What is wanted, and what there is to say about it.
 pub(crate) struct Desire {
     pub(crate) wanted: Wanted,
     pub(crate) faults: Vec<Fault>,

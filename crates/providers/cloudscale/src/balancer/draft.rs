@@ -48,7 +48,6 @@ struct Ground<'a> {
     held: Vec<String>,
     notices: Vec<Notice>,
     floating_ips: Vec<FloatingIp>,
-    /// Which of them it may have.
     floating: Granted,
 }
 
@@ -342,7 +341,6 @@ fn is_handing_over(wish: &BalancerRequest) -> bool {
 }
 
 impl Ground<'_> {
-    /// Settles which floating IPs the Service may have.
     fn grant_floating_ips(&mut self, balancers: &[LoadBalancer], own: Option<Uuid>) {
         let wanted = &self.desire.wanted.floating_ips;
         self.floating = floating::grant(self.wish, wanted, &self.floating_ips, balancers, own);
@@ -418,7 +416,6 @@ impl Ground<'_> {
         sketch
     }
 
-    /// Where a new load balancer belongs.
     fn zone(&self) -> Result<&str, Problem> {
         let key = ZONE.key;
         match &self.desire.wanted.zone {

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::desire::Host;
 use crate::api::Server;
 
-/// The subnet of all hosts.
 pub(super) const SUBNET: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 
 /// The Service `shop/web` with one port.

@@ -20,18 +20,15 @@ const CONFLICT: &str = "FloatingIPConflict";
 /// The reason of events about floating IPs that point to something else.
 const IN_USE: &str = "FloatingIPInUse";
 
-/// What came of a Service's wish for floating IPs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Granted {
     /// Those that it may have, in its order.
     pub(super) addresses: Vec<IpAddr>,
-    /// Why it may not have the others.
     pub(super) refused: Vec<Problem>,
     /// What it should know about those that it has.
     pub(super) notices: Vec<Notice>,
 }
 
-/// What a floating IP points to.
 enum Target<'a> {
     Nothing,
     Own,
@@ -101,7 +98,6 @@ fn problem(reason: &'static str, text: &str) -> Problem {
     }
 }
 
-/// Other Services that want it.
 fn rivals(wish: &BalancerRequest, address: IpAddr) -> Vec<&Arc<Service>> {
     let others = wish.all.iter().filter(|other| {
         other.uid != wish.service.uid

@@ -22,7 +22,6 @@ fn thing(object: ResourceRef, attributes: Value) -> ResourceState {
     ResourceState { object, attributes }
 }
 
-/// A load balancer by itself.
 pub(crate) fn found_balancer(it: &LoadBalancer) -> ResourceState {
     let addresses: Vec<Value> = it
         .vip_addresses
@@ -34,7 +33,6 @@ pub(crate) fn found_balancer(it: &LoadBalancer) -> ResourceState {
     thing(seen(BALANCER, &it.name, it.uuid), attributes)
 }
 
-/// A load balancer with everything that belongs to it.
 pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<ResourceState> {
     let balancer = &there.balancer;
     let mut things = vec![found_balancer(balancer)];
@@ -97,7 +95,6 @@ fn found_member(pool: &str, it: &Member) -> ResourceState {
     thing(seen(MEMBER, in_pool(&it.name, pool), it.uuid), attributes)
 }
 
-/// Everything that is wanted.
 pub(crate) fn wanted(wanted: &Wanted) -> Vec<ResourceState> {
     let zone = match &wanted.zone {
         ZoneWish::Said(zone) | ZoneWish::Common(zone) => zone.as_str(),

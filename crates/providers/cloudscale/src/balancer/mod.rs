@@ -42,17 +42,14 @@ pub use observe::SNAPSHOT_AGE;
 use ownership::{Cluster, SERVICE_TAG, is_adopted};
 use settings::table::{CONFIG_VERSION, UUID, ZONE};
 
-/// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
 
-/// What all Services share.
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
     turns: KeyedMutex<Uuid>,
 }
 
-/// Load balancers at cloudscale.ch.
 pub(crate) struct LoadBalancers {
     shared: Arc<Shared>,
     servers: Arc<Servers>,

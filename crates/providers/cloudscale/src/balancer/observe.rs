@@ -73,7 +73,6 @@ impl Observer {
         self.oldest.store(number, Ordering::SeqCst);
     }
 
-    /// How fresh lists must be for that Service.
     pub(crate) fn freshness(&self, service_uid: &str) -> Freshness {
         let oldest = self.oldest.load(Ordering::SeqCst);
         let last = self
@@ -142,7 +141,6 @@ impl Observer {
         }
     }
 
-    /// Everything that belongs to a load balancer.
     pub(crate) async fn whole(
         &self,
         balancer: LoadBalancer,

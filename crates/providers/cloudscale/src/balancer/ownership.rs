@@ -17,17 +17,13 @@ use crate::api::{Listener, LoadBalancer, Member};
 
 /// The tag with the uid of the Service, on load balancers alone.
 pub(crate) const SERVICE_TAG: &str = "k8s-service-uid";
-/// The tag with the name of the cluster.
 pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
 
-/// The name of the cluster, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cluster {
     /// One that tells it from others.
     Named(String),
-    /// Its nodes have several.
     Ambiguous(BTreeSet<String>),
-    /// None.
     Nameless,
 }
 
@@ -50,7 +46,6 @@ impl Cluster {
         }
     }
 
-    /// The name, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Named(name) => Some(name),
@@ -58,7 +53,6 @@ impl Cluster {
         }
     }
 
-    /// What there is to say about it.
     pub(crate) fn notice(&self, annotation: &str) -> Option<Notice> {
         let Self::Ambiguous(names) = self else {
             return None;
@@ -154,7 +148,6 @@ pub(crate) fn uid_in_name(name: &str) -> Option<&str> {
     Uuid::try_parse(uid).is_ok().then_some(uid)
 }
 
-/// Whether the Service's status shows one of its addresses.
 pub(crate) fn is_shown(service: &Service, balancer: &LoadBalancer) -> bool {
     let shown = service.ingress.iter().filter_map(|it| it.ip.as_deref());
     let shown: Vec<IpAddr> = shown.filter_map(|it| it.parse().ok()).collect();

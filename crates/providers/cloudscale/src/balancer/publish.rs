@@ -9,7 +9,6 @@ use bowline_core::{Condition, Ingress, IpMode, Publication};
 use super::settings::table::{CONFIG_VERSION, UUID, ZONE};
 use crate::api::LoadBalancer;
 
-/// What a Service is told, and when it is looked at again.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     showing: Showing,
@@ -17,7 +16,6 @@ pub(crate) struct Publisher {
     pub(crate) again: Option<Duration>,
 }
 
-/// How a load balancer is shown.
 #[derive(Clone, Debug)]
 pub(crate) enum Showing {
     /// It is being removed: nothing is said.
@@ -32,7 +30,6 @@ pub(crate) enum Showing {
         ip_mode: Option<IpMode>,
         /// Shown after its own addresses.
         floating_ips: Vec<IpAddr>,
-        /// Whether no pool has a member.
         without_targets: bool,
     },
 }
@@ -56,7 +53,6 @@ impl Publisher {
         Self { again, ..self }
     }
 
-    /// What may be said by now.
     pub(crate) fn publication(
         &self,
         balancer: Option<&LoadBalancer>,

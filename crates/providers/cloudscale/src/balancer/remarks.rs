@@ -16,9 +16,7 @@ use crate::api::{FloatingIp, LoadBalancer};
 pub(super) const DUPLICATE: &str = "DuplicateLoadBalancer";
 /// How many load balancers in question are written out.
 const NAMED: usize = 5;
-/// The reason of events about Services that no node serves.
 pub(super) const NO_VALID_NODES: &str = "NoValidNodes";
-/// The reason of events about nodes that are no members.
 pub(super) const NODE_SKIPPED: &str = "NodeSkipped";
 
 /// Nodes about which something is told of their own; more are named. When a cloud has lost hundreds of

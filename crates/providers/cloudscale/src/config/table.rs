@@ -20,7 +20,6 @@ pub const ACCESS_TOKEN_FILE: Variable = Variable {
     allowed: "a path",
 };
 
-/// Where the API is.
 pub const API_URL: Variable = Variable {
     name: "CLOUDSCALE_API_URL",
     meaning: "Root of the API. A path in front of `/v1` is kept; `/v1` itself may be there or not.",
@@ -28,7 +27,6 @@ pub const API_URL: Variable = Variable {
     allowed: "an http or https URL without credentials, query and fragment",
 };
 
-/// How long one request may take.
 pub const API_TIMEOUT: Variable = Variable {
     name: "CLOUDSCALE_API_TIMEOUT",
     meaning: "Limit of one HTTP request in seconds, from connecting to the last byte. A value that \
@@ -37,7 +35,6 @@ pub const API_TIMEOUT: Variable = Variable {
     allowed: "a whole number of seconds from 1 to 3600",
 };
 
-/// Whether load balancers are tagged with their owner.
 pub const OWNERSHIP_TAGS: Variable = Variable {
     name: "CLOUDSCALE_OWNERSHIP_TAGS",
     meaning: "Whether load balancers carry tags that say which Service and cluster they belong to; \
@@ -46,7 +43,6 @@ pub const OWNERSHIP_TAGS: Variable = Variable {
     allowed: BOOLEAN,
 };
 
-/// Whether a Service's source ranges filter.
 pub const SERVICE_SOURCE_RANGES: Variable = Variable {
     name: "CLOUDSCALE_SERVICE_SOURCE_RANGES",
     meaning: "Whether `spec.loadBalancerSourceRanges` of a Service filters its sources; without, \
@@ -64,7 +60,6 @@ pub const DRIFT_CHECK_PERIOD: Variable = Variable {
     allowed: "a duration such as 90s, 10m or 1h30m, up to 720h, or 0",
 };
 
-/// Whether servers are recognised by address.
 pub const MATCH_BY_ADDRESS: Variable = Variable {
     name: "CLOUDSCALE_MATCH_BY_ADDRESS",
     meaning: "Whether the server of a node without a provider id is looked for by the node's \
@@ -73,7 +68,6 @@ pub const MATCH_BY_ADDRESS: Variable = Variable {
     allowed: BOOLEAN,
 };
 
-/// Where nodes say which cluster they belong to.
 pub const CLUSTER_NAME_ANNOTATION: Variable = Variable {
     name: "CLOUDSCALE_CLUSTER_NAME_ANNOTATION",
     meaning: "Annotation of nodes that holds the name of the cluster, for the ownership tags, when \
@@ -97,7 +91,6 @@ pub const VARIABLES: [Variable; 9] = [
     CLUSTER_NAME_ANNOTATION,
 ];
 
-/// The reference page's table, in Markdown.
 pub fn reference() -> String {
     variable_table("Variable", &VARIABLES)
 }

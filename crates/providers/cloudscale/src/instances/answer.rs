@@ -2,54 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Evidence, Lookup, Node};
+use bowline_core::{CloudError, CloudErrorKind, Lookup, Node};
+use bowline_http::lookup::Reading;
 
 use super::describe::describe;
 use super::recognise::{Index, Question, Recognised};
 use crate::api::{Server, ServerList};
 use crate::id::ServerId;
 
-/// An error that concerns many nodes, each of which gets its own copy.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    kind: CloudErrorKind,
-    text: String,
-    retry_after: Option<Duration>,
-}
-
-impl From<CloudError> for Failure {
-    fn from(error: CloudError) -> Self {
-        Self {
-            kind: error.kind(),
-            text: error.chain(),
-            retry_after: error.retry_hint(),
-        }
-    }
-}
-
-impl From<&Failure> for CloudError {
-    fn from(failure: &Failure) -> Self {
-        CloudError::new(failure.kind, &failure.text).retry_after(failure.retry_after)
-    }
-}
-
-/// What a single read of a server gave.
-#[derive(Debug)]
-pub(super) enum Reading {
-    Found(Box<Server>),
-    Gone(Evidence),
-    Failed(Failure),
-}
-
 /// What was gathered for all nodes of one look-up.
 #[derive(Default)]
 pub(super) struct Knowledge {
     /// All servers; none if they were not asked for.
-    pub(super) list: Option<Result<Arc<ServerList>, Failure>>,
+    pub(super) list: Option<Result<Arc<ServerList>, CloudError>>,
     /// Servers that were read one by one; they count more than the list.
-    pub(super) read: BTreeMap<ServerId, Reading>,
+    pub(super) read: BTreeMap<ServerId, Reading<Server>>,
 }
 
 impl Knowledge {
@@ -88,11 +56,8 @@ impl Knowledge {
     }
 
     fn by_id(&self, id: ServerId) -> Result<&Server, Lookup> {
-        match self.read.get(&id) {
-            Some(Reading::Found(server)) => return Ok(server),
-            Some(Reading::Gone(evidence)) => return Err(Lookup::Gone(evidence.clone())),
-            Some(Reading::Failed(failure)) => return Err(Lookup::CannotTell(failure.into())),
-            None => {}
+        if let Some(reading) = self.read.get(&id) {
+            return reading.machine();
         }
         let Some(list) = self.list() else {
             return Err(self.no_list());
@@ -115,13 +80,12 @@ impl Knowledge {
 
     fn no_list(&self) -> Lookup {
         Lookup::CannotTell(match &self.list {
-            Some(Err(failure)) => failure.into(),
+            Some(Err(error)) => error.copy(),
             _ => CloudError::new(CloudErrorKind::Unknown, "GET v1/servers was not asked"),
         })
     }
 }
 
-/// The answer about a node, given its server.
 pub(super) fn found(server: &Server, node: &Node) -> Lookup {
     Lookup::Found(Box::new(describe(server, node)))
 }

@@ -6,7 +6,6 @@ use bowline_core::{AddressKind, Instance, Node, NodeAddress, Power};
 
 use crate::api::{Server, Status};
 
-/// What is known about the server of that node.
 pub(super) fn describe(server: &Server, node: &Node) -> Instance {
     Instance {
         provider_id: server.id.provider_id(),

@@ -31,7 +31,6 @@ pub(super) fn server(name: &str, interfaces: &[(bool, &[&str])]) -> Server {
     .unwrap()
 }
 
-/// A node with nothing but a name.
 pub(super) fn node(name: &str) -> Node {
     bowline_test_kit::node(name, "")
 }

@@ -9,7 +9,6 @@ use bowline_core::{AddressKind, CloudError, CloudErrorKind, Node};
 use crate::api::{BadServer, Server, ServerList};
 use crate::id::{IdError, ServerId};
 
-/// What has to be found out about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// Nothing: its provider id is another cloud's, or it has not even a name.
@@ -18,11 +17,9 @@ pub(super) enum Question {
     Malformed(IdError),
     /// What is known about this server. A provider id always wins over the name.
     About(ServerId),
-    /// Which server it is.
     Which,
 }
 
-/// What has to be found out about a node.
 pub(super) fn question(node: &Node) -> Question {
     match node.provider_id.as_deref() {
         Some(text) => match ServerId::from_provider_id(text) {
@@ -35,24 +32,20 @@ pub(super) fn question(node: &Node) -> Question {
     }
 }
 
-/// Which server a node without a provider id is.
 #[derive(Debug)]
 pub(super) enum Recognised<'a> {
     One(&'a Server),
-    /// None of the project.
     Nobody,
     /// It cannot be said; a person has to decide.
     Unclear(String),
 }
 
 impl Recognised<'_> {
-    /// The error about a node that cannot be told.
     pub(super) fn unclear(text: &str) -> CloudError {
         CloudError::new(CloudErrorKind::Conflict, text)
     }
 }
 
-/// A list of servers, by what nodes are recognised by.
 pub(super) struct Index<'a> {
     list: &'a ServerList,
     by_name: BTreeMap<&'a str, Vec<&'a Server>>,
@@ -77,7 +70,6 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// Which server this node is.
     pub(super) fn recognise(&self, node: &Node) -> Recognised<'a> {
         let named = self.by_name.get(node.name.as_str());
         let named = named.map_or(&[][..], Vec::as_slice);

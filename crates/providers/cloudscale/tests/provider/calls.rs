@@ -1,8 +1,9 @@
 //! How many calls the answers cost, and what is believed of them.
 
+use bowline_test_kit::says;
 use std::time::Duration;
 
-use crate::stage::{A, B, NOBODY, Stage, cannot_tell, found, gone, node};
+use crate::harness::{A, B, Harness, NOBODY, cannot_tell, found, gone, node};
 use bowline_cloudscale::{CONFIRMATIONS, FEW, LIST_AGE, register_metrics};
 use bowline_core::{AddressKind, Lookup, Node, NodeAddress};
 use bowline_simulator::faults::{Action, Rule};
@@ -11,7 +12,7 @@ use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn up_to_three_nodes_are_read_one_by_one_and_more_from_one_list() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 100);
     assert!(all_found(&stage.ask(&fleet[..FEW]).await));
     let calls = stage.calls();
@@ -23,7 +24,7 @@ async fn up_to_three_nodes_are_read_one_by_one_and_more_from_one_list() {
 
 #[tokio::test(start_paused = true)]
 async fn single_reads_go_out_together() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 3);
     let second = Duration::from_secs(1);
     stage.fault("*", delay(second));
@@ -34,7 +35,7 @@ async fn single_reads_go_out_together() {
 
 #[tokio::test(start_paused = true)]
 async fn two_thousand_new_nodes_cost_one_list() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let mut fleet = stage.fleet("w", 2000);
     for node in &mut fleet {
         node.provider_id = None;
@@ -45,7 +46,7 @@ async fn two_thousand_new_nodes_cost_one_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_answers_for_five_seconds_and_no_longer() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 10);
     stage.ask(&fleet).await;
     stage.wait(LIST_AGE).await;
@@ -59,7 +60,7 @@ async fn a_list_answers_for_five_seconds_and_no_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_names_make_a_kept_list_be_asked_for_anew_once() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let old = stage.fleet("w", 10);
     stage.ask(&old).await;
     stage.wait(Duration::from_secs(1)).await;
@@ -79,7 +80,7 @@ async fn unknown_names_make_a_kept_list_be_asked_for_anew_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_missing_from_a_kept_list_is_read_by_itself() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 10);
     stage.ask(&fleet).await;
     stage.wait(Duration::from_secs(1)).await;
@@ -95,7 +96,7 @@ async fn a_server_missing_from_a_kept_list_is_read_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 10);
     stage.wait(Duration::from_secs(60)).await;
     stage.fault(
@@ -126,7 +127,7 @@ async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_list_alone_makes_nobody_gone() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 50);
     stage.fault("/v1/servers", answer(200, json!([])));
     assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
@@ -135,7 +136,7 @@ async fn an_empty_list_alone_makes_nobody_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 2000);
     for node in &fleet {
         stage.sim.destroy(&node.name).unwrap();
@@ -154,7 +155,7 @@ async fn of_two_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_server_concerns_its_own_node_only() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 6);
     let deform = |machine: &str, members: serde_json::Value| {
         let members = members.as_object().cloned().unwrap();
@@ -169,25 +170,22 @@ async fn a_broken_server_concerns_its_own_node_only() {
     for nodes in [&fleet, &unnamed] {
         let mut answers = stage.ask(nodes).await;
         let text = cannot_tell(answers.remove(1));
-        assert!(text.contains("cannot be read"), "{text}");
+        says(&text, "cannot be read");
         assert!(all_found(&answers), "{answers:?}");
     }
     assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
     stage.wait(LIST_AGE * 2).await;
     let text = cannot_tell(stage.ask_one(&fleet[1]).await);
-    assert!(text.contains("cannot be read"), "{text}");
+    says(&text, "cannot be read");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_about_another_server_is_an_error() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let other = [("uuid".to_owned(), json!(B))];
     stage.sim.deform(A, other.into_iter().collect()).unwrap();
     let text = cannot_tell(stage.ask_one(&node("worker-a", Some(A))).await);
-    assert!(
-        text.contains(&format!("answered with server {B}")),
-        "{text}"
-    );
+    says(&text, &format!("answered with server {B}"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,10 +193,10 @@ async fn nodes_are_recognised_by_address_only_if_the_operator_wants_it() {
     let mut other_name = node("k8s-worker", None);
     let address = NodeAddress::new(AddressKind::InternalIp, "10.20.0.11");
     other_name.addresses.push(address);
-    let without = Stage::new();
+    let without = Harness::new();
     let answer = without.ask_one(&other_name).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
-    let with = Stage::with(&[("CLOUDSCALE_MATCH_BY_ADDRESS", "true")]);
+    let with = Harness::with(&[("CLOUDSCALE_MATCH_BY_ADDRESS", "true")]);
     let instance = found(with.ask_one(&other_name).await);
     assert_eq!(instance.provider_id.unwrap().rest(), A);
     assert_eq!(instance.addresses[0].to_string(), "Hostname:k8s-worker");
@@ -206,7 +204,7 @@ async fn nodes_are_recognised_by_address_only_if_the_operator_wants_it() {
 
 #[tokio::test(start_paused = true)]
 async fn look_ups_at_the_same_time_share_one_list() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 10);
     let second = Duration::from_secs(1);
     stage.fault("/v1/servers", delay(second));
@@ -217,7 +215,7 @@ async fn look_ups_at_the_same_time_share_one_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_waits_as_long_as_the_cloud_asks_for() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let maintenance = Rule::new(Action::Status {
         code: 503,
         headers: [("retry-after".to_owned(), "7".to_owned())].into(),
@@ -234,7 +232,7 @@ async fn a_read_waits_as_long_as_the_cloud_asks_for() {
 async fn calls_are_counted_by_method_template_and_status() {
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = register_metrics(&mut registry);
-    let stage = Stage::measured(&[], Some(metrics));
+    let stage = Harness::measured(&[], Some(metrics));
     stage
         .ask(&[node("a", Some(A)), node("x", Some(NOBODY))])
         .await;
@@ -253,7 +251,7 @@ async fn calls_are_counted_by_method_template_and_status() {
 
 #[tokio::test]
 async fn the_same_answers_come_over_a_real_socket() {
-    let stage = Stage::on_a_socket().await;
+    let stage = Harness::on_a_socket().await;
     let fleet = stage.fleet("w", 100);
     stage.canary().await.unwrap();
     assert!(all_found(&stage.ask(&fleet).await));
@@ -269,7 +267,7 @@ async fn the_same_answers_come_over_a_real_socket() {
 }
 
 async fn run() -> String {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 40);
     let destroy = |node: &Node| stage.sim.destroy(&node.name).unwrap();
     stage.shrink(&fleet, destroy).await
@@ -282,7 +280,7 @@ fn the_same_seed_gives_the_same_transcript() {
 
 #[tokio::test(start_paused = true)]
 async fn the_cloud_says_who_it_is() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let names = (stage.cloud.name().as_str(), stage.cloud.provider());
     assert_eq!(names, ("cloudscale", "cloudscale"));
     let untagged = "--allow-untagged-cloud is taken and not needed";

@@ -5,8 +5,8 @@ mod balancer;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
-mod nodes;
+mod harness;
 #[cfg(test)]
-mod stage;
+mod nodes;
 #[cfg(test)]
 mod trust;

@@ -12,11 +12,11 @@ use bowline_simulator_cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_test_kit::status;
 use serde_json::json;
 
-use crate::stage::{A, AUTHORITY, B, NOBODY, Stage, addresses, cannot_tell, found, gone, node};
+use crate::harness::{A, AUTHORITY, B, Harness, NOBODY, addresses, cannot_tell, found, gone, node};
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_in_order() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fresh = node("worker-a", None);
     let instance = found(stage.ask_one(&fresh).await);
     let change = initialize(&fresh, &instance).unwrap();
@@ -52,7 +52,7 @@ async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_02_two_servers_of_one_name_are_no_answer() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     for _ in 0..2 {
         stage.sim.add_server(&MachineSpec::named("clone")).unwrap();
     }
@@ -62,7 +62,7 @@ async fn cloudscale_case_02_two_servers_of_one_name_are_no_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.sim.add_server(&MachineSpec::named("bar")).unwrap();
     let instance = found(stage.ask_one(&node("bar", Some(A))).await);
     assert_eq!(instance.provider_id.unwrap().rest(), A);
@@ -74,7 +74,7 @@ async fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_04_a_404_about_the_server_is_gone_with_evidence() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let evidence = gone(stage.ask_one(&node("x", Some(NOBODY))).await);
     assert_eq!(
         evidence.text,
@@ -86,7 +86,7 @@ async fn cloudscale_case_04_a_404_about_the_server_is_gone_with_evidence() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_05_an_error_or_a_timeout_is_never_gone() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.fault("*", status(500));
     let text = cannot_tell(stage.ask_one(&node("x", Some(NOBODY))).await);
     assert!(text.contains("answered 500"), "{text}");
@@ -104,7 +104,7 @@ async fn cloudscale_case_05_an_error_or_a_timeout_is_never_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_06_a_node_without_id_and_server_is_left_alone() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let answer = stage.ask_one(&node("stranger", None)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     stage.sim.destroy(A).unwrap();
@@ -117,7 +117,7 @@ async fn cloudscale_case_06_a_node_without_id_and_server_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_07_a_malformed_provider_id_is_an_error_without_a_call() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let mut broken = node("worker-a", None);
     broken.provider_id = Some("cloudscale://invalid".into());
     let text = cannot_tell(stage.ask_one(&broken).await);
@@ -129,7 +129,7 @@ async fn cloudscale_case_07_a_malformed_provider_id_is_an_error_without_a_call()
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_08_only_a_stopped_server_is_off() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let worker = node("worker-a", Some(A));
     let power = async || found(stage.ask_one(&worker).await).power;
     assert_eq!(power().await, Power::On);
@@ -149,7 +149,7 @@ async fn cloudscale_case_08_only_a_stopped_server_is_off() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_09_a_foreign_node_costs_no_call() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let mut foreign = node("worker-a", None);
     foreign.provider_id = Some("bigcorp://08d56bfe-40d0-4c68-a915-54f846c28c9e".into());
     let mut many = vec![foreign; 10];
@@ -162,7 +162,7 @@ async fn cloudscale_case_09_a_foreign_node_costs_no_call() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_10_the_region_is_the_zone_without_its_number() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let spec = MachineSpec::named("south").zone("lpg1");
     stage.sim.add_server(&spec).unwrap();
     let instance = found(stage.ask_one(&node("south", None)).await);
@@ -171,7 +171,7 @@ async fn cloudscale_case_10_the_region_is_the_zone_without_its_number() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_11_interfaces_keep_the_users_order() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let spec = MachineSpec::named("inside-out")
         .interface("k8s", Some(vec!["10.20.0.31".parse().unwrap()]))
         .interface("public", Some(vec!["203.0.113.31".parse().unwrap()]));
@@ -189,7 +189,7 @@ async fn cloudscale_case_11_interfaces_keep_the_users_order() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let spec = MachineSpec::named("layer-2")
         .interface("k8s", Some(vec![]))
         .interface("public", Some(vec!["203.0.113.32".parse().unwrap()]));
@@ -215,7 +215,7 @@ async fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let mut pinned = node("worker-a", None);
     let instance = found(stage.ask_one(&pinned).await);
     let mut pin = |value: &str| {
@@ -238,7 +238,7 @@ async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits()
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_14_other_spellings_of_an_id_find_the_server_and_stay() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let mut shouting = node("worker-a", None);
     shouting.provider_id = Some("cloudscale://3F9B1C526A7D4E089C41D2F0A8B7E613".into());
     let instance = found(stage.ask_one(&shouting).await);
@@ -249,7 +249,7 @@ async fn cloudscale_case_14_other_spellings_of_an_id_find_the_server_and_stay() 
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.sim.rename(A, "acme | node").unwrap();
     let instance = found(stage.ask_one(&node("worker-a", Some(A))).await);
     assert_eq!(
@@ -266,7 +266,7 @@ async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_17_the_configured_timeout_limits_each_request() {
     for (value, seconds) in [("5", 5), ("abc", 20)] {
-        let stage = Stage::with(&[("CLOUDSCALE_API_TIMEOUT", value)]);
+        let stage = Harness::with(&[("CLOUDSCALE_API_TIMEOUT", value)]);
         stage.fault("*", Action::Hang);
         let before = tokio::time::Instant::now();
         let text = cannot_tell(stage.ask_one(&node("worker-a", Some(A))).await);
@@ -280,7 +280,7 @@ async fn cloudscale_case_17_the_configured_timeout_limits_each_request() {
 async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
     for path in ["", "/", "/v1", "/v1/"] {
         let url = format!("http://{AUTHORITY}{path}");
-        let stage = Stage::with(&[("CLOUDSCALE_API_URL", &url)]);
+        let stage = Harness::with(&[("CLOUDSCALE_API_URL", &url)]);
         stage.canary().await.unwrap();
         assert_eq!(stage.calls(), ["GET /v1/servers 200"], "{url}");
     }
@@ -288,7 +288,7 @@ async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_83_no_failure_is_read_as_absence() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let one = [node("x", Some(NOBODY))];
     let many = [NOBODY, A, B, "11111111-2222-4333-8444-555555555555"].map(|id| node("x", Some(id)));
     let faults = [
@@ -346,7 +346,7 @@ async fn cloudscale_case_83_a_404_without_a_body_is_absence() {
             .unwrap();
         String::from_utf8(request).unwrap()
     });
-    let config = crate::stage::config(&format!("http://{AUTHORITY}"), &[]);
+    let config = crate::harness::config(&format!("http://{AUTHORITY}"), &[]);
     let cloud = bowline_cloudscale::build(
         &config,
         bowline_test_kit::surroundings(&world, "cloudscale"),

@@ -7,11 +7,11 @@ use bowline_core::Lookup;
 use bowline_simulator::journal::Filter;
 use bowline_simulator_cloudscale::DEFAULT_TOKEN;
 
-use crate::stage::{A, B, Stage, found, gone, node};
+use crate::harness::{A, B, Harness, found, gone, node};
 
 #[tokio::test(start_paused = true)]
 async fn the_canary_reads_the_project_anew() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let fleet = stage.fleet("w", 10);
     stage.ask(&fleet).await;
     stage.wait(Duration::from_secs(1)).await;
@@ -28,7 +28,7 @@ async fn the_canary_reads_the_project_anew() {
 /// server of a project may go.
 #[tokio::test(start_paused = true)]
 async fn an_empty_project_answers_the_canary() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let last = node("worker-a", Some(A));
     stage.sim.destroy(A).unwrap();
     stage.sim.destroy(B).unwrap();
@@ -41,7 +41,7 @@ async fn a_rotated_token_is_used_and_has_an_account_of_its_own_to_prove() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
     let worker = node("worker-a", Some(A));
     found(stage.ask_one(&worker).await);
     let first = stage.account();
@@ -69,7 +69,7 @@ async fn a_list_for_the_old_token_does_not_answer_for_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
     let worker = node("worker-a", None);
     stage.wait(TOKEN_POLL.mul_f64(0.8)).await;
     found(stage.ask_one(&worker).await);
@@ -84,9 +84,9 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("token");
     let file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", missing.to_str().unwrap());
-    let stage = Stage::with(&[file]);
+    let stage = Harness::with(&[file]);
     stage.canary().await.unwrap();
-    let config = crate::stage::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
+    let config = crate::harness::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
     let built = bowline_cloudscale::build(&config, stage.surroundings("cloudscale"));
     let Err(error) = built else {
         panic!("a cloud without a token");
@@ -96,7 +96,7 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_token_is_denied_and_shown_nowhere() {
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
+    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
     let error = stage.canary().await.unwrap_err();
     let text = format!("{} {error:?}", error.chain());
     assert!(text.contains("answered 401"), "{text}");

@@ -11,9 +11,7 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, address, or_default, reference, references};
 
-/// All instances of the zone.
 pub(super) const INSTANCES: &str = "instance";
-/// One of them.
 const INSTANCE: &str = "instance/:id";
 
 /// An instance, as far as it is used. A list shows the same fields as a single read.
@@ -44,7 +42,6 @@ pub(crate) struct Instance {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// What the API says about an instance's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InstanceState {

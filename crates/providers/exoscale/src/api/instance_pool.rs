@@ -9,9 +9,7 @@ use super::Api;
 use super::instance::Manager;
 use super::resource::{Listing, or_default, references};
 
-/// All pools of the zone.
 const INSTANCE_POOLS: &str = "instance-pool";
-/// One of them.
 const INSTANCE_POOL: &str = "instance-pool/:id";
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -28,13 +26,11 @@ pub(crate) struct InstancePool {
 }
 
 impl Api {
-    /// `GET /instance-pool`.
     pub(crate) async fn instance_pools(&self) -> Result<Listing<InstancePool>, CloudError> {
         self.list(Route::new(INSTANCE_POOLS), "instance-pools")
             .await
     }
 
-    /// `GET /instance-pool/<uuid>`.
     pub(crate) async fn instance_pool(&self, id: Uuid) -> Result<InstancePool, CloudError> {
         let route = Route::new(INSTANCE_POOL).with("id", id.to_string());
         self.read(route).await

@@ -9,7 +9,6 @@ use super::Api;
 use super::resource::{Listing, or_default};
 
 const INSTANCE_TYPES: &str = "instance-type";
-/// One of them.
 const INSTANCE_TYPE: &str = "instance-type/:id";
 
 /// An instance type. Family and size are open lists.
@@ -23,13 +22,11 @@ pub(crate) struct InstanceType {
 }
 
 impl Api {
-    /// `GET /instance-type`.
     pub(crate) async fn instance_types(&self) -> Result<Listing<InstanceType>, CloudError> {
         self.list(Route::new(INSTANCE_TYPES), "instance-types")
             .await
     }
 
-    /// `GET /instance-type/<uuid>`.
     pub(crate) async fn instance_type(&self, id: Uuid) -> Result<InstanceType, CloudError> {
         self.read(Route::new(INSTANCE_TYPE).with("id", id.to_string()))
             .await

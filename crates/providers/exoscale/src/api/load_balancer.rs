@@ -11,13 +11,10 @@ use uuid::Uuid;
 use super::resource::{Listing, address, listing, or_default};
 use super::{Api, LoadBalancerService, Operation};
 
-/// All load balancers of the zone.
 const LOAD_BALANCERS: &str = "load-balancer";
-/// One of them.
 const LOAD_BALANCER: &str = "load-balancer/:id";
 const DESCRIPTION: &str = "load-balancer/:id/description";
 
-/// A network load balancer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct LoadBalancer {
     pub(crate) id: Uuid,
@@ -37,13 +34,11 @@ pub(crate) struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Its address, once it has one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.ip.filter(|ip| !ip.is_unspecified())
     }
 }
 
-/// What the API says about a load balancer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LoadBalancerState {
@@ -82,18 +77,15 @@ pub(crate) struct LoadBalancerChange {
 }
 
 impl Api {
-    /// `GET /load-balancer`.
     pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
         self.list(Route::new(LOAD_BALANCERS), "load-balancers")
             .await
     }
 
-    /// `GET /load-balancer/<uuid>`.
     pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
         self.read(one(id)).await
     }
 
-    /// `POST /load-balancer`.
     pub(crate) async fn create_load_balancer(
         &self,
         body: &NewLoadBalancer,
@@ -101,7 +93,6 @@ impl Api {
         self.create(Route::new(LOAD_BALANCERS), body).await
     }
 
-    /// `PUT /load-balancer/<uuid>`.
     pub(crate) async fn update_load_balancer(
         &self,
         id: Uuid,
@@ -118,7 +109,6 @@ impl Api {
         self.remove(one(id)).await
     }
 
-    /// `DELETE /load-balancer/<uuid>/description`.
     pub(crate) async fn reset_description(&self, id: Uuid) -> Result<Operation, CallError> {
         let route = Route::new(DESCRIPTION).with("id", id.to_string());
         self.reset(route).await

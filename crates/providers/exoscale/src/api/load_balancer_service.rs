@@ -9,9 +9,7 @@ use uuid::Uuid;
 use super::resource::{Listing, address, listing, or_default, reference};
 use super::{Api, Operation};
 
-/// The services of a load balancer.
 const SERVICES: &str = "load-balancer/:id/service";
-/// One of them.
 const SERVICE: &str = "load-balancer/:id/service/:service";
 /// The one field of it that can be emptied.
 const DESCRIPTION: &str = "load-balancer/:id/service/:service/description";
@@ -47,7 +45,6 @@ pub(crate) struct LoadBalancerService {
     pub(crate) healthcheck_status: Listing<HealthStatus>,
 }
 
-/// What the API says about a service's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ServiceState {
@@ -95,7 +92,6 @@ pub(crate) struct HealthCheck {
     pub(crate) tls_sni: String,
 }
 
-/// What the last checks of one member said.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct HealthStatus {
@@ -160,7 +156,6 @@ impl Api {
         self.create(route, body).await
     }
 
-    /// `PUT /load-balancer/<uuid>/service/<uuid>`.
     pub(crate) async fn update_service(
         &self,
         balancer: Uuid,
@@ -179,7 +174,6 @@ impl Api {
         self.remove(one(SERVICE, balancer, service)).await
     }
 
-    /// `DELETE /load-balancer/<uuid>/service/<uuid>/description`.
     pub(crate) async fn reset_service_description(
         &self,
         balancer: Uuid,

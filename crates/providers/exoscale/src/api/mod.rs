@@ -41,7 +41,6 @@ pub use signature::KeyPair;
 pub(crate) use sks::SksCluster;
 pub(crate) use zone::Zone;
 
-/// The limit of one request.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The limit of one call: five requests that all time out, and the waits between them (1 s + 2 s +
 /// 4 s + 8 s, and their jitter), fit in.
@@ -60,7 +59,6 @@ pub(crate) fn retry_policy() -> RetryPolicy {
     }
 }
 
-/// The calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     http: HttpClient,
@@ -107,7 +105,6 @@ impl Api {
         }
     }
 
-    /// The end of a field's value.
     async fn reset(&self, route: Route) -> Result<Operation, CallError> {
         self.http.delete(route).repeatable().send().await?.json()
     }

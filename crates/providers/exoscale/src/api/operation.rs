@@ -25,7 +25,6 @@ pub(crate) struct Operation {
     pub(crate) reference: Option<OperationReference>,
 }
 
-/// What an operation is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct OperationReference {
@@ -35,14 +34,12 @@ pub(crate) struct OperationReference {
     pub(crate) command: Option<String>,
 }
 
-/// How far an operation is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OperationState {
     Pending,
     Success,
     Failure,
     Timeout,
-    /// Not said.
     #[default]
     Missing,
     /// Something newer than this program.
@@ -50,14 +47,12 @@ pub(crate) enum OperationState {
 }
 
 impl Operation {
-    /// The id of what it is about.
     pub(crate) fn subject(&self) -> Option<Uuid> {
         self.reference.as_ref()?.id
     }
 }
 
 impl Api {
-    /// `GET /operation/<uuid>`.
     pub(crate) async fn operation(&self, id: Uuid) -> Result<Operation, CloudError> {
         self.read(Route::new(OPERATION).with("id", id.to_string()))
             .await

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, address, listing};
 
-/// One of them.
 const PRIVATE_NETWORK: &str = "private-network/:id";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -19,7 +18,6 @@ pub(crate) struct PrivateNetwork {
     /// The first address that it gives out; none if it gives out none.
     #[serde(default, deserialize_with = "address")]
     pub(crate) start_ip: Option<IpAddr>,
-    /// The last one.
     #[serde(default, deserialize_with = "address")]
     pub(crate) end_ip: Option<IpAddr>,
     #[serde(default, deserialize_with = "listing")]
@@ -55,7 +53,6 @@ impl PrivateNetwork {
 }
 
 impl Api {
-    /// `GET /private-network/<uuid>`.
     pub(crate) async fn private_network(&self, id: Uuid) -> Result<PrivateNetwork, CloudError> {
         let route = Route::new(PRIVATE_NETWORK).with("id", id.to_string());
         self.read(route).await

@@ -15,7 +15,6 @@ use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use ring::hmac;
 
-/// The name of the scheme.
 const SCHEME: &str = "EXO2-HMAC-SHA256";
 /// How long a signature holds, in seconds: what the official clients ask for.
 const LIFETIME: i64 = 600;

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, listing, or_default, reference};
 
-/// All clusters of the zone.
 const CLUSTERS: &str = "sks-cluster";
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -20,7 +19,6 @@ pub(crate) struct SksCluster {
     pub(crate) nodepools: Listing<SksNodepool>,
 }
 
-/// A nodepool, which has an instance pool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct SksNodepool {
@@ -33,7 +31,6 @@ pub(crate) struct SksNodepool {
 }
 
 impl Api {
-    /// `GET /sks-cluster`.
     pub(crate) async fn sks_clusters(&self) -> Result<Listing<SksCluster>, CloudError> {
         self.list(Route::new(CLUSTERS), "sks-clusters").await
     }

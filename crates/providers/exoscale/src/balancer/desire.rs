@@ -8,7 +8,6 @@ use super::settings::{CheckSettings, Settings, invalid};
 use crate::api::{HealthCheck, NewService, Reference};
 use crate::config::LocalPolicyHealthCheck;
 
-/// The cloud's limit of services of one load balancer.
 const MOST_SERVICES: usize = 10;
 /// What kube-proxy answers at the Service's health check port.
 const LOCAL_PATH: &str = "/healthz";
@@ -47,7 +46,6 @@ pub(crate) struct WantedService {
 }
 
 impl WantedService {
-    /// The same as the API wants it.
     pub(crate) fn body(&self, pool: Uuid) -> NewService {
         NewService {
             name: self.name.clone(),
@@ -75,7 +73,6 @@ pub(crate) fn entrance(port: &ServicePort) -> Option<Entrance> {
     })
 }
 
-/// The name of the service of a port if nobody gives it one.
 pub(crate) fn default_service_name(uid: &str, entrance: &Entrance) -> String {
     let udp = if entrance.protocol == "udp" {
         "-udp"
@@ -85,7 +82,6 @@ pub(crate) fn default_service_name(uid: &str, entrance: &Entrance) -> String {
     format!("{uid}-{}{udp}", entrance.port)
 }
 
-/// What that Service wants.
 pub(crate) fn desire(
     service: &Service,
     settings: &Settings,
@@ -131,7 +127,6 @@ pub(crate) fn desire(
     desire
 }
 
-/// How the ports of one Service are checked.
 struct Checks<'a> {
     service: &'a Service,
     settings: &'a CheckSettings,

@@ -102,7 +102,6 @@ impl LoadBalancers {
         Ok(())
     }
 
-    /// The plan, once everything is known.
     fn plan_found(
         &self,
         known: &Knowledge<'_>,

@@ -23,7 +23,6 @@ pub(super) fn service() -> Service {
     named("web", UID)
 }
 
-/// A Service with one port.
 pub(super) fn named(name: &str, uid: &str) -> Service {
     Service {
         finalizers: Vec::new(),
@@ -56,7 +55,6 @@ pub(super) fn listener(number: u8, name: &str, port: u16, node_port: u16) -> Val
                            "retries": 1}})
 }
 
-/// The same, read.
 pub(super) fn read_listener(value: Value) -> LoadBalancerService {
     serde_json::from_value(value).unwrap()
 }

@@ -337,7 +337,6 @@ impl LoadBalancers {
         Ok(doomed)
     }
 
-    /// Whether that load balancer goes with its Service.
     async fn goes(
         &self,
         known: &mut Knowledge<'_>,
@@ -386,7 +385,6 @@ fn is_left(known: &Knowledge<'_>, balancer: &LoadBalancer) -> bool {
         && !is_adopted(balancer)
 }
 
-/// A load balancer that the Service leaves.
 pub(super) struct DepartingBalancer {
     pub(super) balancer: LoadBalancer,
     /// Whether it goes as a whole.

@@ -11,7 +11,6 @@ use super::desire::WantedService;
 use super::plan::{BALANCER, Managed, SERVICE, new, seen};
 use crate::api::{LoadBalancer, LoadBalancerService};
 
-/// The members of a JSON object.
 pub(crate) fn fields(body: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(body) {
         Ok(Value::Object(fields)) => fields,
@@ -25,7 +24,6 @@ fn thing(object: ResourceRef, mut attributes: Map<String, Value>) -> ResourceSta
     ResourceState { object, attributes }
 }
 
-/// A load balancer with its services.
 pub(crate) fn found(balancer: &LoadBalancer) -> Vec<ResourceState> {
     let mut attributes = Map::new();
     if !balancer.description.is_empty() {

@@ -46,21 +46,17 @@ use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 /// original never does; what somebody changed in the cloud stays wrong there until the next event.
 const AUDIT_PERIOD: Duration = Duration::from_secs(600);
 
-/// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
 
-/// What all Services share.
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
     turns: KeyedMutex<Uuid>,
     /// The role does not allow to empty descriptions.
     resets_denied: AtomicBool,
-    /// The cloud takes no labels.
     labels_refused: AtomicBool,
 }
 
-/// Network load balancers of one zone.
 pub(crate) struct LoadBalancers {
     shared: Arc<Shared>,
     pools: Pools,

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::api::{Api, Listing, LoadBalancer};
 
-/// Looks at load balancers.
 pub(crate) struct Observer {
     api: Api,
     /// Which fallback has been told; each is told once.
@@ -44,7 +43,6 @@ impl Observer {
         }
     }
 
-    /// All load balancers of the zone.
     pub(crate) async fn all(&self) -> Result<Listing<LoadBalancer>, CloudError> {
         self.api.load_balancers().await
     }

@@ -26,11 +26,9 @@ use super::settings::{
 use crate::api::{LoadBalancer, LoadBalancerService};
 use crate::id::hyphenated;
 
-/// The label with the uid of the Service.
 pub(crate) const SERVICE_LABEL: &str = "bowline-service-uid";
 /// The label with namespace and name of the Service, for people.
 const NAME_LABEL: &str = "bowline-service";
-/// The label with the name of the cluster.
 pub(crate) const CLUSTER_LABEL: &str = "bowline-cluster";
 /// What says that a controller of ours has made it, or has it.
 const MARKS: [&str; 5] = [
@@ -40,14 +38,12 @@ const MARKS: [&str; 5] = [
     CLUSTER_UID_MARK,
     SERVICE_MARK,
 ];
-/// The longest value of a label.
 const LONGEST_VALUE: usize = 63;
 
 /// Who we are, and who else is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipContext<'a> {
     pub(crate) wish: &'a BalancerRequest,
-    /// What is remembered about the Service.
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
     pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
@@ -80,11 +76,9 @@ pub(crate) enum Claim {
     Attached,
     /// It was this Service's, and another one has it by now, as this one wanted.
     HandedAway,
-    /// It is somebody else's.
     NotOurs,
 }
 
-/// Why a load balancer is this Service's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Mark,
@@ -103,10 +97,8 @@ impl By {
     }
 }
 
-/// Whose a service of a load balancer is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ServiceOwner<'a> {
-    /// This Service's.
     Ours,
     /// That of another Service, which exists.
     Another(&'a Service),
@@ -121,7 +113,6 @@ impl<'a> OwnershipContext<'a> {
         &self.wish.service
     }
 
-    /// The labels of a load balancer that is this Service's.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let key = &self.service().key;
         let name = format!("{}.{}", key.namespace, key.name);
@@ -171,7 +162,6 @@ impl<'a> OwnershipContext<'a> {
             .is_none_or(|it| !names_a_cluster(it) || !names_a_cluster(&ours) || *it == ours)
     }
 
-    /// What the Service may do with that load balancer.
     pub(crate) fn claim(
         &self,
         balancer: &LoadBalancer,
@@ -432,7 +422,6 @@ pub(crate) fn whose_cluster(
     }
 }
 
-/// A value that a label can have.
 pub(crate) fn label_value(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let replaced = text.chars().map(|c| if allowed(c) { c } else { '-' });

@@ -18,7 +18,6 @@ use crate::id::{instance_id, instance_of};
 /// Reads of single instances at the same time, where they cannot be listed.
 const READS_AT_ONCE: usize = 8;
 
-/// The pool of a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) pool: Uuid,
@@ -34,7 +33,6 @@ pub(crate) enum Sight {
     WithoutNodes,
 }
 
-/// Finds pools.
 pub(crate) struct Pools {
     api: Api,
     /// Where none is given and none can be inferred.
@@ -129,7 +127,6 @@ impl Pools {
         }))
     }
 
-    /// The pools that the instances of these nodes are members of.
     async fn pools_of(&self, nodes: &[Arc<Node>]) -> Result<BTreeSet<Uuid>, CloudError> {
         let ids = nodes.iter().filter_map(|node| instance_of(node)).collect();
         self.pools_with(ids).await
@@ -215,7 +212,6 @@ fn listed_pools(
     Ok(ours.filter_map(Instance::pool).collect())
 }
 
-/// The pool of an SKS nodepool.
 fn of_nodepool(
     clusters: &Listing<SksCluster>,
     cluster: &str,

@@ -9,7 +9,6 @@ use super::record::Record;
 use super::settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 use crate::api::LoadBalancer;
 
-/// How a load balancer is shown.
 #[derive(Clone, Debug)]
 pub(crate) enum Publisher {
     /// It is being removed; what names it goes with it.
@@ -18,13 +17,11 @@ pub(crate) enum Publisher {
     Present {
         /// The entrances until all is done.
         before: Vec<Ingress>,
-        /// The pool, if it was found out.
         pool: Option<Uuid>,
     },
 }
 
 impl Publisher {
-    /// What may be said by now of that Service.
     pub(crate) fn publication(
         &self,
         service: &Service,

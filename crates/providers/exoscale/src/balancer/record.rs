@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use crate::id::hyphenated;
 
-/// The type of the condition.
 pub const RECORD: &str = "bowline.dev/ExoscaleLoadBalancer";
 /// The most load balancers that one Service is known to be attached to, so that the condition stays short: 32 ids are
 /// 1.2 KiB. Nobody forgets one of them, so that there must be an end.
@@ -23,7 +22,6 @@ const DESCRIBED: &str = "described by annotations: ";
 const BALANCER: &str = "load balancer";
 const LISTENERS: &str = "NLB services";
 
-/// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The load balancers of others that the Service puts its ports on. Only somebody's consent ends that.
@@ -37,7 +35,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// What is remembered about that Service.
     pub(crate) fn of(service: &Service) -> Self {
         let mut conditions = service.conditions.iter();
         let message = conditions.find(|it| it.kind == RECORD);

@@ -66,7 +66,6 @@ pub(super) fn attached_too_often() -> Problem {
     ))
 }
 
-/// The pool that is to get the traffic does not exist.
 pub(super) fn no_such_pool(pool: Uuid) -> Problem {
     invalid(format!(
         "there is no instance pool {pool} in this zone (annotation {}): nothing is created for it",
@@ -74,7 +73,6 @@ pub(super) fn no_such_pool(pool: Uuid) -> Problem {
     ))
 }
 
-/// None of the pool's instances is a node of the cluster.
 pub(super) fn pool_without_nodes(pool: Uuid) -> Notice {
     Notice {
         warning: true,

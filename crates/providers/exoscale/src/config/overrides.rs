@@ -14,14 +14,12 @@ const SCHEME: &str = "exoscale://";
 /// How large a compiled expression may be: far more than names of nodes need.
 const EXPRESSION_LIMIT: usize = 1024 * 1024;
 
-/// All overrides, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides(Vec<Override>);
 
 /// What is said about one node, or about all whose names match.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// As it is written.
     name: String,
     expression: Option<Regex>,
     /// Whether the node is no instance of this cloud.
@@ -79,14 +77,12 @@ impl Overrides {
         all.iter().find(given).or_else(|| all.iter().find(derived))
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Override {
-    /// The name or expression, as it is written.
     pub fn name(&self) -> &str {
         &self.name
     }

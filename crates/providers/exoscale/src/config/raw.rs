@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 
-/// The file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawConfig {

@@ -2,6 +2,7 @@
 //! variables by row, and the reference page is made of the rows.
 
 use bowline_core::{Variable, variable_table};
+use bowline_provider::row as key;
 
 pub const API_KEY: Variable = Variable {
     name: "EXOSCALE_API_KEY",
@@ -17,7 +18,6 @@ pub const API_SECRET: Variable = Variable {
     allowed: "an API secret",
 };
 
-/// A file with both.
 pub const API_CREDENTIALS_FILE: Variable = Variable {
     name: "EXOSCALE_API_CREDENTIALS_FILE",
     meaning: "JSON file with `name`, `api_key` and `api_secret`, used when key or secret are not \
@@ -28,7 +28,6 @@ pub const API_CREDENTIALS_FILE: Variable = Variable {
     allowed: "a path",
 };
 
-/// Where the API is.
 pub const API_ENDPOINT: Variable = Variable {
     name: "EXOSCALE_API_ENDPOINT",
     meaning: "Root of an API with its version, where the zones are listed; each zone is then served \
@@ -38,7 +37,6 @@ pub const API_ENDPOINT: Variable = Variable {
     allowed: "an http or https URL without credentials, query and fragment",
 };
 
-/// Which of the vendor's environments.
 pub const API_ENVIRONMENT: Variable = Variable {
     name: "EXOSCALE_API_ENVIRONMENT",
     meaning: "The vendor's environment: `ppapi` lists the zones at \
@@ -63,7 +61,6 @@ pub const ZONE: Variable = Variable {
     allowed: API_ZONE.allowed,
 };
 
-/// What else runs.
 pub const SKS_AGENT_RUNNERS: Variable = Variable {
     name: "EXOSCALE_SKS_AGENT_RUNNERS",
     meaning: "What else runs, separated by commas: `node-csr-validation` approves serving \
@@ -72,7 +69,6 @@ pub const SKS_AGENT_RUNNERS: Variable = Variable {
     allowed: "`node-csr-validation`",
 };
 
-/// Whether calls are logged in full.
 pub const TRACE: Variable = Variable {
     name: "EXOSCALE_TRACE",
     meaning: "Any value but nothing logs requests and answers of the API, without credentials.",
@@ -95,20 +91,6 @@ pub const VARIABLES: [Variable; 9] = [
 
 const TEXT: &str = "a text";
 const BOOLEAN: &str = "`true` or `false`";
-
-const fn key(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
-    }
-}
 
 /// All keys of the file, in the order of the reference page.
 pub const KEYS: [Variable; 18] = [
@@ -219,7 +201,6 @@ pub const KEYS: [Variable; 18] = [
     ),
 ];
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let variables = variable_table("Variable", &VARIABLES);
     let keys = variable_table("Key of the file", &KEYS);

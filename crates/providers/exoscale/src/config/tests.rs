@@ -1,4 +1,5 @@
 use super::*;
+use bowline_test_kit::{rows, says};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,10 +39,7 @@ fn exoscale_case_01_no_credentials_is_an_error() {
         let errors = read(&with_zone, None).unwrap_err();
         assert_eq!(errors.0, [ConfigError::NoCredentials]);
         let text = errors.to_string();
-        assert!(
-            text.contains("incomplete or missing Exoscale API credentials"),
-            "{text}"
-        );
+        says(&text, "incomplete or missing Exoscale API credentials");
     }
 }
 
@@ -183,68 +181,54 @@ fn the_zone_is_the_first_that_is_not_empty() {
 
 #[test]
 fn exoscale_case_102_the_endpoint_has_its_precedence() {
-    let listing = |url: &str| Endpoint::Listing(BaseUrl::parse(url).unwrap());
-    let file = "global: {apiEndpoint: 'https://file.test/v2', apiEnvironment: other}";
-    let only_environment = "global: {apiEnvironment: ppapi}";
-    let ppapi = listing("https://ppapi-ch-gva-2.exoscale.com/v2");
-    let (endpoint, environment) = ("EXOSCALE_API_ENDPOINT", "EXOSCALE_API_ENVIRONMENT");
-    for (variables, file, wanted) in [
-        (&[][..], "", of_zone("api")),
-        (&[], file, listing("https://file.test/v2")),
-        (&[(endpoint, "")], file, of_zone("api")),
-        (
-            &[(endpoint, ""), (environment, "ppapi")],
-            file,
-            of_zone("api"),
-        ),
-        (
-            &[(endpoint, "http://127.0.0.1:9000/v2")],
-            file,
-            listing("http://127.0.0.1:9000/v2"),
-        ),
-        (
-            &[(endpoint, "http://127.0.0.1:9000/v2/")],
-            "",
-            listing("http://127.0.0.1:9000/v2"),
-        ),
-        (&[(environment, "ppapi")], file, ppapi.clone()),
-        (&[(environment, "beta")], file, of_zone("beta")),
-        (&[(environment, "")], file, listing("https://file.test/v2")),
-        (
-            &[(environment, "api")],
-            file,
-            listing("https://file.test/v2"),
-        ),
-        (&[], only_environment, ppapi),
-        (&[(environment, "api")], only_environment, of_zone("api")),
-        (&[], "global: {apiEnvironment: beta}", of_zone("beta")),
-    ] {
-        let config = keyed(variables, file).unwrap();
-        assert_eq!(config.endpoint, wanted, "{variables:?} {file}");
+    const FILE: &str = "global: {apiEndpoint: 'https://file.test/v2', apiEnvironment: other}";
+    let variables = |text: &'static str| -> Vec<(&str, &str)> {
+        let pairs = text
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
+        let names = [
+            ("endpoint", "EXOSCALE_API_ENDPOINT"),
+            ("env", "EXOSCALE_API_ENVIRONMENT"),
+        ];
+        pairs
+            .map(|(key, value)| (BTreeMap::from(names)[key], value))
+            .collect()
+    };
+    for [set, file, wanted] in rows(
+        "                                   |                                | zone api
+                                            | FILE                           | https://file.test/v2
+         endpoint=                          | FILE                           | zone api
+         endpoint= env=ppapi                | FILE                           | zone api
+         endpoint=http://127.0.0.1:9000/v2  | FILE                           | http://127.0.0.1:9000/v2
+         endpoint=http://127.0.0.1:9000/v2/ |                                | http://127.0.0.1:9000/v2
+         env=ppapi                          | FILE                           | PPAPI
+         env=beta                           | FILE                           | zone beta
+         env=                               | FILE                           | https://file.test/v2
+         env=api                            | FILE                           | https://file.test/v2
+                                            | global: {apiEnvironment: ppapi} | PPAPI
+         env=api                            | global: {apiEnvironment: ppapi} | zone api
+                                            | global: {apiEnvironment: beta} | zone beta",
+    ) {
+        let file = if file == "FILE" { FILE } else { file };
+        let wanted = match (wanted.split_once(' '), wanted) {
+            (Some((_, environment)), _) => of_zone(environment),
+            (None, "PPAPI") => Endpoint::Listing(BaseUrl::parse(PRE_PRODUCTION_ENDPOINT).unwrap()),
+            (None, url) => Endpoint::Listing(BaseUrl::parse(url).unwrap()),
+        };
+        let config = keyed(&variables(set), file).unwrap();
+        assert_eq!(config.endpoint, wanted, "{set} {file}");
     }
-    for (variables, file, named) in [
-        (
-            &[(endpoint, "https://u:hunter2@x/v2")][..],
-            "",
-            "EXOSCALE_API_ENDPOINT",
-        ),
-        (
-            &[],
-            "global: {apiEndpoint: 'ftp://hunter2'}",
-            "global.apiEndpoint",
-        ),
-        (
-            &[(environment, "evil.test/")],
-            "",
-            "EXOSCALE_API_ENVIRONMENT",
-        ),
-        (
-            &[],
-            "global: {apiEnvironment: 'a b'}",
-            "global.apiEnvironment",
-        ),
-    ] {
-        let text = keyed(variables, file).unwrap_err().to_string();
+    assert_eq!(
+        PRE_PRODUCTION_ENDPOINT,
+        "https://ppapi-ch-gva-2.exoscale.com/v2"
+    );
+    for [set, file, named] in rows(
+        "endpoint=https://u:hunter2@x/v2 |                                        | EXOSCALE_API_ENDPOINT
+                                         | global: {apiEndpoint: 'ftp://hunter2'} | global.apiEndpoint
+         env=evil.test/                  |                                        | EXOSCALE_API_ENVIRONMENT
+                                         | global: {apiEnvironment: 'a b'}        | global.apiEnvironment",
+    ) {
+        let text = keyed(&variables(set), file).unwrap_err().to_string();
         assert!(text.contains(named) && !text.contains("hunter2"), "{text}");
     }
 }
@@ -260,10 +244,7 @@ fn exoscale_case_14_an_unknown_runner_stops_the_start() {
         ("node-csr-validation,", ""),
     ] {
         let text = with(list).unwrap_err().to_string();
-        assert!(
-            text.contains(&format!("unsupported runner {item:?}")),
-            "{text}"
-        );
+        says(&text, &format!("unsupported runner {item:?}"));
     }
 }
 
@@ -277,18 +258,13 @@ fn settings_of_our_own_are_checked() {
     assert_eq!(pool.to_string(), id);
     let check = config.load_balancer.local_policy_health_check;
     assert_eq!((check, config.trace), (LocalPolicyHealthCheck::Http, true));
-    for (file, named) in [
-        (
-            "loadBalancer: {defaultInstancePoolID: web}",
-            "loadBalancer.defaultInstancePoolID",
-        ),
-        (
-            "loadBalancer: {localPolicyHealthCheck: udp}",
-            "loadBalancer.localPolicyHealthCheck",
-        ),
+    for (key, value) in [
+        ("defaultInstancePoolID", "web"),
+        ("localPolicyHealthCheck", "udp"),
     ] {
-        let text = keyed(&[], file).unwrap_err().to_string();
-        assert!(text.contains(named), "{text}");
+        let file = format!("loadBalancer: {{{key}: {value}}}");
+        let text = keyed(&[], &file).unwrap_err().to_string();
+        says(&text, &format!("loadBalancer.{key}"));
     }
     let odd = [
         ("EXOSCALE_API_KEY", "hunter2 x"),
@@ -415,10 +391,7 @@ fn provider_ids_of_external_nodes_are_given_or_made_from_the_name() {
         .collect();
     assert_eq!(shown, ["InternalIP 10.20.0.11", "ExternalIP 203.0.113.11"]);
     let warnings = config.warnings.join("\n");
-    assert!(
-        warnings.contains("invalid regular expression: /([/"),
-        "{warnings}"
-    );
+    says(&warnings, "invalid regular expression: /([/");
     assert_eq!(
         warnings.matches("share one provider id").count(),
         2,
@@ -428,23 +401,17 @@ fn provider_ids_of_external_nodes_are_given_or_made_from_the_name() {
 
 #[test]
 fn exoscale_case_91_a_bad_override_stops_the_start_and_is_named() {
-    for (text, key) in [
-        ("type: 'nuc x'", "type"),
-        ("region: '-a'", "region"),
-        (
-            "addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Internal, address: x}]",
-            "addresses[1].type",
-        ),
-        (
-            "addresses: [{type: ExternalIP, address: here}]",
-            "addresses[0].address",
-        ),
-        ("addresses: [{type: Hostname}]", "addresses[0].address"),
-    ] {
+    for [text, key] in rows(
+        "type: 'nuc x' | type
+         region: '-a'  | region
+         addresses: [{type: Hostname, address: w}, {type: Internal, address: x}] | addresses[1].type
+         addresses: [{type: ExternalIP, address: here}] | addresses[0].address
+         addresses: [{type: Hostname}] | addresses[0].address",
+    ) {
         let file = format!("instances: {{overrides: [{{name: a}}, {{name: edge-1, {text}}}]}}");
         let said = keyed(&[], &file).unwrap_err().to_string();
         let wanted = format!("instances.overrides[1] (name \"edge-1\"): {key}: ");
-        assert!(said.contains(&wanted), "{said}");
+        says(&said, &wanted);
     }
     for slashes in ["/", "//", "///"] {
         let file = format!("instances: {{overrides: [{{name: '{slashes}'}}]}}");

@@ -1,18 +1,19 @@
 use super::*;
 use crate::api::Api;
-use crate::testing::{Log, Stage, status};
+use crate::testing::{Harness, Log, status};
+use bowline_test_kit::says;
 use std::path::Path;
 use tempfile::TempDir;
 
 struct Bench {
-    stage: Stage,
+    stage: Harness,
     folder: TempDir,
     http: HttpClient,
 }
 
 impl Bench {
     fn new() -> Self {
-        let stage = Stage::new();
+        let stage = Harness::new();
         let http = stage.client(None);
         let folder = tempfile::tempdir().unwrap();
         Self {
@@ -20,6 +21,16 @@ impl Bench {
             folder,
             http,
         }
+    }
+
+    /// Two pairs are valid, the file holds the older one, and that is in use.
+    async fn started() -> (Self, CredentialsFile) {
+        let bench = Self::new();
+        bench.stage.sim.allow("EXOold", "old", &[]);
+        bench.stage.sim.allow("EXOnew", "new", &[]);
+        bench.write("first", "EXOold", "old");
+        let file = bench.follow().await;
+        (bench, file)
     }
 
     fn path(&self) -> PathBuf {
@@ -65,11 +76,7 @@ const A_WHILE: Duration = Duration::from_secs(120);
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_15_a_wrong_pair_is_not_used_and_a_right_one_is() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let file = bench.follow().await;
+    let (bench, file) = Bench::started().await;
     assert_eq!(file.ready(), Ok(()));
     assert_eq!(bench.key().await.as_deref(), Some("EXOold"));
     bench.write("wrong", "EXOnew", "hunter2");
@@ -92,8 +99,8 @@ async fn exoscale_case_15_a_wrong_pair_is_not_used_and_a_right_one_is() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_16_a_mounted_secret_is_followed() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
+    bench.stage.sim.allow("EXOold", "old", &[]);
+    bench.stage.sim.allow("EXOnew", "new", &[]);
     let folder = bench.folder.path();
     for (version, key, secret) in [("..v1", "EXOold", "old"), ("..v2", "EXOnew", "new")] {
         std::fs::create_dir(folder.join(version)).unwrap();
@@ -118,31 +125,27 @@ async fn exoscale_case_16_a_mounted_secret_is_followed() {
 async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
     let reason = file.ready().unwrap_err();
     assert_eq!(reason, "the API credentials first (EXOk) are refused");
     let error = Api::new(bench.http.clone()).instances().await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
-    assert!(
-        error.chain().contains("no valid API credentials yet"),
-        "{}",
-        error.chain()
-    );
+    says(&error.chain(), "no valid API credentials yet");
     sleep(A_WHILE).await;
     assert!(file.ready().is_err());
     bench.write("second", "EXOk", "right");
     bench.until_key("EXOk", 10).await;
     assert_eq!(file.ready(), Ok(()));
     let wanted = "Exoscale API credentials refreshed, now using second (EXOk)";
-    assert!(log.text().contains(wanted), "{}", log.text());
+    says(&log.text(), wanted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
     let calls = |before: usize| bench.stage.calls().len() - before;
@@ -160,7 +163,7 @@ async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
 async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.stage.sim.allow("EXOk", "right", &[]);
     let file = bench.follow().await;
     for (content, said) in [
         (None, "No such file"),
@@ -185,7 +188,7 @@ async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
         }
         let reason = file.ready().unwrap_err();
         assert!(reason.contains(said), "{content:?}: {reason}");
-        assert!(log.text().contains(said), "{}", log.text());
+        says(&log.text(), said);
     }
     assert!(!log.text().contains("hunter2"), "{}", log.text());
     bench.write("n", "EXOk", "right");
@@ -196,11 +199,7 @@ async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let file = bench.follow().await;
+    let (bench, file) = Bench::started().await;
     for content in ["", r#"{"name": "sec"#] {
         std::fs::write(bench.path(), content).unwrap();
         sleep(CREDENTIALS_POLL * 2).await;
@@ -229,7 +228,7 @@ async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_100_a_role_that_denies_the_zones_is_enough() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOk", "s", &["/zone"]);
+    bench.stage.sim.allow("EXOk", "s", &["/zone"]);
     bench.write("narrow", "EXOk", "s");
     let file = bench.follow().await;
     assert_eq!(file.ready(), Ok(()));
@@ -240,11 +239,7 @@ async fn exoscale_case_100_a_role_that_denies_the_zones_is_enough() {
 #[tokio::test(start_paused = true)]
 async fn an_api_that_cannot_answer_decides_nothing() {
     let (log, _guard) = Log::keep();
-    let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
-    bench.stage.desk.allow("EXOnew", "new", &[]);
-    bench.write("first", "EXOold", "old");
-    let _file = bench.follow().await;
+    let (bench, _file) = Bench::started().await;
     let rule = status(503, None).named("down").on("GET", "/v2/zone");
     bench.stage.world.faults.add(rule).unwrap();
     bench.write("second", "EXOnew", "new");
@@ -263,7 +258,7 @@ async fn an_api_that_cannot_answer_decides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
     let bench = Bench::new();
-    bench.stage.desk.allow("EXOold", "old", &[]);
+    bench.stage.sim.allow("EXOold", "old", &[]);
     bench.write("first", "EXOold", "old");
     let _file = bench.follow().await;
     // The call waits for its repetitions while the pair changes.
@@ -275,10 +270,10 @@ async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
     let api = Api::new(bench.http.clone());
     let call = tokio::spawn(async move { api.load_balancers().await.map(|_| ()) });
     sleep(Duration::from_millis(100)).await;
-    bench.stage.desk.allow("EXOnew", "new", &[]);
+    bench.stage.sim.allow("EXOnew", "new", &[]);
     bench.write("second", "EXOnew", "new");
     bench.until_key("EXOnew", 10).await;
-    bench.stage.desk.revoke("EXOold");
+    bench.stage.sim.revoke("EXOold");
     call.await.unwrap().unwrap();
     let last = bench.stage.calls().pop().unwrap();
     assert_eq!(last, "GET /v2/load-balancer 200 EXOnew");

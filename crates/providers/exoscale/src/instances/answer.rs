@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{CloudError, CloudErrorKind, Evidence, Lookup, Node};
+use bowline_core::{CloudError, CloudErrorKind, Lookup, Node};
+use bowline_http::lookup::Reading;
 use uuid::Uuid;
 
 use super::describe::{describe, external};
@@ -13,22 +14,13 @@ use super::types::Names;
 use crate::api::Instance;
 use crate::config::Override;
 
-/// What a single read of an instance gave.
-#[derive(Debug)]
-pub(super) enum Reading {
-    Found(Box<Instance>),
-    Gone(Evidence),
-    Failed(CloudError),
-}
-
 /// What was gathered for all nodes of one look-up.
 #[derive(Default)]
 pub(super) struct Knowledge {
     /// All instances; none if they were not asked for.
     pub(super) list: Option<Result<Arc<BTreeMap<Uuid, Instance>>, CloudError>>,
     /// Instances that were read one by one; they count more than the list.
-    pub(super) read: BTreeMap<Uuid, Reading>,
-    /// The types of all of them.
+    pub(super) read: BTreeMap<Uuid, Reading<Instance>>,
     pub(super) types: Names,
 }
 
@@ -41,7 +33,6 @@ impl Knowledge {
         }
     }
 
-    /// The types whose names the answers need.
     pub(super) fn types_wanted(&self, questions: &[Question<'_>]) -> BTreeSet<Uuid> {
         let types = questions.iter().filter_map(|question| match question {
             Question::About { id, said, .. } if type_said(*said).is_none() => {
@@ -52,7 +43,6 @@ impl Knowledge {
         types.collect()
     }
 
-    /// The answer about that node.
     pub(super) fn answer(&self, node: &Node, question: &Question<'_>, zone: &str) -> Lookup {
         let (id, said, known) = match question {
             Question::Nothing => return Lookup::NotMine,
@@ -88,11 +78,8 @@ impl Knowledge {
 
     /// That instance, or the whole answer if there is none.
     pub(super) fn instance(&self, id: Uuid) -> Result<&Instance, Lookup> {
-        match self.read.get(&id) {
-            Some(Reading::Found(instance)) => return Ok(instance),
-            Some(Reading::Gone(evidence)) => return Err(Lookup::Gone(evidence.clone())),
-            Some(Reading::Failed(error)) => return Err(Lookup::CannotTell(error.copy())),
-            None => {}
+        if let Some(reading) = self.read.get(&id) {
+            return reading.machine();
         }
         let listed = match &self.list {
             Some(Ok(list)) => list.get(&id),

@@ -11,7 +11,6 @@ use tracing::warn;
 /// How long a refusal is taken for an answer: roles are changed by people.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 
-/// Whether a call is allowed.
 #[derive(Debug)]
 pub(super) struct Permission {
     operation: &'static str,

@@ -6,7 +6,6 @@ use uuid::Uuid;
 use crate::config::{InstanceConfig, Override};
 use crate::id::{claim, hyphenated, instance_id};
 
-/// What has to be asked about a node.
 #[derive(Clone, Debug)]
 pub(super) enum Question<'a> {
     /// Nothing: it is no instance, and the operator says what it is.
@@ -26,7 +25,6 @@ pub(super) enum Question<'a> {
     Nothing,
 }
 
-/// What has to be asked about that node.
 pub(super) fn question<'a>(node: &Node, config: &'a InstanceConfig) -> Question<'a> {
     match claim(node, config) {
         Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => return Question::Nothing,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline_core::{CloudError, CloudErrorKind};
-use futures::{StreamExt as _, stream};
+use bowline_http::lookup;
 use uuid::Uuid;
 
 use super::permission::Permission;
@@ -12,13 +12,13 @@ use crate::api::{Api, InstanceType};
 
 /// Types that are remembered; there are some dozens. Beyond, the memory begins anew.
 const REMEMBERED: usize = 1024;
+
 /// Single reads at the same time.
 const READS_AT_ONCE: usize = 4;
 
 /// The types of a look-up: their names, or why they are not known.
 pub(super) type Names = BTreeMap<Uuid, Result<String, CloudError>>;
 
-/// What is known about instance types.
 #[derive(Debug)]
 pub(super) struct Types {
     may_list: Permission,
@@ -54,12 +54,8 @@ impl Types {
                 Err(error) => return self.names(wanted, |_| error.copy()),
             }
         }
-        let read: Vec<(Uuid, Result<InstanceType, CloudError>)> =
-            stream::iter(self.unknown(wanted))
-                .map(|id| async move { (id, api.instance_type(id).await) })
-                .buffered(READS_AT_ONCE)
-                .collect()
-                .await;
+        let read = |id| api.instance_type(id);
+        let read = lookup::read_each(self.unknown(wanted), READS_AT_ONCE, read).await;
         let mut failed = BTreeMap::new();
         for (id, read) in read {
             match read {

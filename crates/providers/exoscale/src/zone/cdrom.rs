@@ -8,7 +8,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use thiserror::Error;
 
-/// The file.
 const NAME: &str = "meta-data";
 /// The unit of everything on the disk.
 const SECTOR: usize = 2048;
@@ -21,25 +20,18 @@ const LONGEST_DIRECTORY: u32 = 64 * 1024;
 /// The file holds a dozen lines.
 const LONGEST_FILE: u32 = 64 * 1024;
 
-/// Why the disk does not say.
 #[derive(Debug, Error)]
 pub(crate) enum CdromError {
-    /// It cannot be read, or there is none.
     #[error("the disk cannot be read")]
     Unreadable(#[from] io::Error),
-    /// It is not in this format.
     #[error("it is not an ISO 9660 disk")]
     Format,
-    /// The file is not on it.
     #[error("there is no file {NAME} on the disk")]
     NoFile,
-    /// The file is longer than it can be.
     #[error("the file {NAME} is too long")]
     TooLong,
-    /// The zone is not in the file.
     #[error("the file {NAME} names no zone")]
     NoZone,
-    /// The drive did not answer.
     #[error("the drive does not answer")]
     TooSlow,
 }
@@ -51,14 +43,12 @@ struct Extent {
     length: u32,
 }
 
-/// One of the trees of a disk.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Extent,
     joliet: bool,
 }
 
-/// The text of `/meta-data`.
 pub(crate) fn meta_data(mut disk: impl Read + Seek) -> Result<String, CdromError> {
     let trees = trees(&mut disk)?;
     if trees.is_empty() {
@@ -74,7 +64,6 @@ pub(crate) fn meta_data(mut disk: impl Read + Seek) -> Result<String, CdromError
     Err(CdromError::NoFile)
 }
 
-/// Reads an extent of limited length.
 fn read(disk: &mut (impl Read + Seek), extent: Extent, limit: u32) -> Result<Vec<u8>, CdromError> {
     if extent.length > limit {
         return Err(CdromError::TooLong);

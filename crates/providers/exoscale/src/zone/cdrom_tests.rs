@@ -2,7 +2,6 @@ use super::*;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-/// How the name of the file is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::zone) enum Naming {
     Short,
@@ -42,7 +41,6 @@ fn descriptor(kind: u8, root: u32) -> Vec<u8> {
     sector
 }
 
-/// A disk with one file.
 pub(in crate::zone) fn disk(naming: Naming, content: &str) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap();
     let nm = |name: &str| {

@@ -1,8 +1,9 @@
 use super::*;
-use crate::testing::{ENDPOINT, Stage};
+use crate::testing::{ENDPOINT, Harness};
+use bowline_test_kit::says;
 use serde_json::json;
 
-fn machine(stage: &Stage, cdrom: &Path) -> Machine {
+fn machine(stage: &Harness, cdrom: &Path) -> Machine {
     Machine {
         cdrom: cdrom.to_owned(),
         metadata: "http://api.localhost".to_owned(),
@@ -33,11 +34,11 @@ fn what_a_machine_calls_a_zone_is_checked() {
 
 #[tokio::test]
 async fn exoscale_case_10_the_zone_comes_from_the_machine() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let cdrom = folder.path().join("cidata");
     let machine = machine(&stage, &cdrom);
-    stage.desk.set_metadata(200, " ch-dk-2\n");
+    stage.sim.set_metadata(200, " ch-dk-2\n");
     assert_eq!(machine.zone().await.unwrap(), "ch-dk-2");
     let calls = ["GET /latest/meta-data/availability-zone 200"];
     assert_eq!(stage.calls(), calls);
@@ -54,7 +55,7 @@ async fn exoscale_case_10_the_zone_comes_from_the_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_say_stops_the_start() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let machine = machine(&stage, &folder.path().join("none"));
     for (status, body, said) in [
@@ -63,17 +64,15 @@ async fn a_machine_that_does_not_say_stops_the_start() {
         (200, "<html>", "not a zone"),
         (500, "", "500"),
     ] {
-        stage.desk.set_metadata(status, body);
+        stage.sim.set_metadata(status, body);
         let text = machine.zone().await.unwrap_err().to_string();
         assert!(text.starts_with("get metadata: "), "{text}");
-        assert!(
-            text.contains("No such file") && text.contains(said),
-            "{text}"
-        );
+        says(&text, "No such file");
+        says(&text, said);
     }
 }
 
-async fn find_endpoint(stage: &Stage, zone: &str) -> Result<BaseUrl, ZoneError> {
+async fn find_endpoint(stage: &Harness, zone: &str) -> Result<BaseUrl, ZoneError> {
     let configured = Endpoint::Listing(BaseUrl::parse(ENDPOINT).unwrap());
     endpoint(&configured, zone, |base| {
         assert_eq!(base.to_string(), ENDPOINT);
@@ -84,8 +83,8 @@ async fn find_endpoint(stage: &Stage, zone: &str) -> Result<BaseUrl, ZoneError> 
 
 #[tokio::test(start_paused = true)]
 async fn a_listed_zone_is_served_where_the_list_says() {
-    let stage = Stage::new();
-    stage.desk.set_zones(json!([
+    let stage = Harness::new();
+    stage.sim.set_zones(json!([
         {"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2", "sos-endpoint": "x"},
         {"name": "at-vie-1", "api-endpoint": "http://vie.sim/v2"},
         {"name": "de-fra-1"}, {"name": 7},
@@ -101,16 +100,14 @@ async fn a_listed_zone_is_served_where_the_list_says() {
         ("ch-dk-2", "not found"),
     ] {
         let text = find_endpoint(&stage, zone).await.unwrap_err().to_string();
-        assert!(
-            text.contains(said) && text.contains(&format!("{zone:?}")),
-            "{text}"
-        );
+        says(&text, said);
+        says(&text, &format!("{zone:?}"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_loopback() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     for (configured, listed, wanted) in [
         ("http://127.0.0.1:9000/v2", "http://gva.sim/v2", true),
         ("http://[::1]/v2", "http://gva.sim/v2", true),
@@ -127,7 +124,7 @@ async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_l
         ("https://api.example.org/v2", "https://gva.sim/v2", true),
     ] {
         let zones = json!([{"name": "ch-gva-2", "api-endpoint": listed}]);
-        stage.desk.set_zones(zones);
+        stage.sim.set_zones(zones);
         let endpoint_of = Endpoint::Listing(BaseUrl::parse(configured).unwrap());
         let client = |_| stage.client(Some(("EXOk", "s")));
         let found = endpoint(&endpoint_of, "ch-gva-2", client).await;

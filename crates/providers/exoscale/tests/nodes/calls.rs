@@ -8,14 +8,14 @@ use bowline_exoscale::{CONFIRMATIONS, FEW, LIST_AGE};
 use bowline_test_kit::{all_found, delay, same_transcript};
 use serde_json::json;
 
-use crate::stage::{I1, NOBODY, Stage, answer, cannot_tell, found, fresh, gone, known, status};
+use crate::harness::{Harness, I1, NOBODY, answer, cannot_tell, found, fresh, gone, known, status};
 
 const LIST: &str = "GET /v2/instance 200";
 const TYPES: &str = "GET /v2/instance-type 200";
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut fleet = stage.fleet("a", 400, "standard.small");
     fleet.extend(stage.fleet("b", 400, "standard.medium"));
     fleet.extend(stage.fleet("c", 200, "cpu.extra-large"));
@@ -47,7 +47,7 @@ async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
 
 #[tokio::test(start_paused = true)]
 async fn one_type_for_all_is_read_by_itself() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 50, "standard.small");
     assert!(all_found(&stage.ask(&fleet).await));
     let calls = stage.calls();
@@ -58,7 +58,7 @@ async fn one_type_for_all_is_read_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn up_to_three_nodes_are_read_one_by_one_and_together() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 10, "standard.small");
     stage.ask(&fleet[..1]).await;
     stage.calls();
@@ -75,7 +75,7 @@ async fn up_to_three_nodes_are_read_one_by_one_and_together() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_list_does_not_show_is_gone_only_on_its_own_word() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 50, "standard.small");
     stage.fault("/v2/instance", answer(200, json!({ "instances": [] })));
     assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
@@ -95,7 +95,7 @@ async fn what_the_list_does_not_show_is_gone_only_on_its_own_word() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 5, "standard.small");
     let ids = fleet
         .iter()
@@ -122,7 +122,7 @@ async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 1000, "standard.small");
     for node in &fleet {
         let id = &node.provider_id.as_ref().unwrap()[11..];
@@ -138,7 +138,7 @@ async fn of_a_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_101_a_role_without_lists_is_enough() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.deny(&["list-instances", "list-instance-types"]);
     found(stage.ask_one(&fresh("pool-a1b2c-xyz", I1)).await);
     let calls = stage.calls();
@@ -167,7 +167,7 @@ async fn exoscale_case_101_a_role_without_lists_is_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_may_nothing_is_not_tried_on_every_instance() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 100, "standard.small");
     stage.sim.deny(&["list-instances", "get-instance"]);
     for _ in 0..2 {
@@ -186,7 +186,7 @@ async fn a_key_that_may_nothing_is_not_tried_on_every_instance() {
 
 #[tokio::test(start_paused = true)]
 async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.deny(&["list-instances"]);
     let fleet = stage.fleet("w", 100, "standard.small");
     let time = Duration::from_secs(10);
@@ -205,7 +205,7 @@ async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_fails_is_an_error_of_all_and_reads_nothing_one_by_one() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 20, "standard.small");
     stage.fault("/v2/instance", status(500));
     for answer in stage.ask(&fleet).await {
@@ -216,7 +216,7 @@ async fn a_list_that_fails_is_an_error_of_all_and_reads_nothing_one_by_one() {
 }
 
 async fn run() -> String {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut fleet = stage.fleet("a", 20, "standard.small");
     fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
     let id = |node: &Node| node.provider_id.as_ref().unwrap()[11..].to_owned();

@@ -6,13 +6,13 @@ use bowline_core::{Fault, Finding, MachineAnswer, MachineIdentity, Node, NodePar
 use bowline_exoscale::LIST_AGE;
 use bowline_simulator_exoscale::{InstanceSpec, NetworkSpec, State};
 
-use crate::stage::{I1, NOBODY, Stage, known, status, told};
+use crate::harness::{Harness, I1, NOBODY, known, status, told};
 
 const LIST: &str = "GET /v2/instance 200";
 const OTHER: &str = "0c0ffee0-0000-4000-8000-000000000002";
 
 /// The addresses of every machine that may be the node's.
-async fn machines(stage: &Stage, name: &str, node: Option<&Node>) -> Vec<Vec<String>> {
+async fn machines(stage: &Harness, name: &str, node: Option<&Node>) -> Vec<Vec<String>> {
     let certificates = stage.cloud.serving_certificates().unwrap();
     match certificates.machine(name, node).await {
         MachineAnswer::Machines(machines) => {
@@ -34,7 +34,7 @@ fn other() -> InstanceSpec {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage
         .sim
         .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
@@ -62,7 +62,7 @@ async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node()
 
 #[tokio::test(start_paused = true)]
 async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_elses() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.add_instance(&other()).unwrap();
     let name = "pool-a1b2c-xyz";
     let node = told(
@@ -80,7 +80,7 @@ async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_els
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_instance() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.add_instance(&other()).unwrap();
     let managed = NetworkSpec {
         name: "managed".into(),
@@ -138,7 +138,7 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
 async fn proof_case_37_addresses_that_the_operator_gives_count() {
     let file = "instances: {overrides: [{name: pool-a1b2c-xyz, addresses: [{type: InternalIP, \
                 address: 10.7.0.7}]}]}";
-    let stage = Stage::configured(file).await;
+    let stage = Harness::configured(file).await;
     let name = "pool-a1b2c-xyz";
     let node = known(name, &format!("exoscale://{I1}"));
     let wanted = ["198.51.100.21", "10.7.0.7"];
@@ -148,7 +148,7 @@ async fn proof_case_37_addresses_that_the_operator_gives_count() {
 
 #[tokio::test(start_paused = true)]
 async fn many_questions_share_a_list_and_an_error_is_no_answer() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for _ in 0..20 {
         assert_eq!(machines(&stage, "pool-a1b2c-xyz", None).await.len(), 1);
     }
@@ -162,11 +162,11 @@ async fn many_questions_share_a_list_and_an_error_is_no_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn the_runner_switches_it_on_and_the_words_are_the_originals() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let quiet = stage.cloud.serving_certificates().unwrap();
     assert!(!quiet.is_default_on());
     let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
-    let stage = Stage::with(&runner, "").await;
+    let stage = Harness::with(&runner, "").await;
     let certificates = stage.cloud.serving_certificates().unwrap();
     assert!(certificates.is_default_on());
     let rules = certificates.rules();

@@ -8,7 +8,7 @@
 
 mod calls;
 mod certificates;
+mod harness;
 mod nodes;
 mod overrides;
-mod stage;
 mod trust;

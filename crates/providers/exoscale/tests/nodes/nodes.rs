@@ -4,8 +4,8 @@ use bowline_core::{Claim, Lookup, Power, desired_addresses, initialize};
 use bowline_simulator_exoscale::State;
 use serde_json::json;
 
-use crate::stage::{
-    I1, NOBODY, Stage, addresses, cannot_tell, found, fresh, gone, known, status, told,
+use crate::harness::{
+    Harness, I1, NOBODY, addresses, cannot_tell, found, fresh, gone, known, status, told,
 };
 
 const HOST: &str = "Hostname:Pool-a1b2c-xyz";
@@ -19,7 +19,7 @@ fn worker() -> bowline_core::Node {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let instance = found(stage.ask_one(&worker()).await);
     assert_eq!(
         instance.provider_id.as_ref().unwrap().as_str(),
@@ -48,7 +48,7 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
 /// What the provider says about I1 with those addresses and networks, to a kubelet that was told that
 /// address.
 async fn said(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.set_public_ip(I1, v4.parse().ok()).unwrap();
     stage.sim.set_ipv6(I1, v6.parse().ok()).unwrap();
     stage.sim.set_private_networks(I1, networks).unwrap();
@@ -97,7 +97,7 @@ async fn exoscale_case_24_a_private_network_alone_says_no_address() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.set_private_networks(I1, &["inside"]).unwrap();
     let node = told(worker(), "10.0.0.5");
     let change = initialize(&node, &found(stage.ask_one(&node).await)).unwrap();
@@ -112,7 +112,7 @@ async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_23_an_address_that_the_instance_does_not_have_is_an_error() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let node = told(worker(), "10.0.0.5");
     let instance = found(stage.ask_one(&node).await);
     let error = desired_addresses(&instance.addresses, &[], node.provided_node_ip()).unwrap_err();
@@ -124,7 +124,7 @@ async fn exoscale_case_23_an_address_that_the_instance_does_not_have_is_an_error
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_25_two_addresses_of_the_kubelet_are_two_internal_ones() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.set_private_networks(I1, &["inside"]).unwrap();
     stage
         .sim
@@ -152,7 +152,7 @@ async fn exoscale_case_25_two_addresses_of_the_kubelet_are_two_internal_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anything() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for id in [
         format!("exoscale://{I1}"),
         I1.to_owned(),
@@ -170,7 +170,7 @@ async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anyt
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_27_a_404_about_the_instance_is_gone_with_evidence() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let evidence = gone(
         stage
             .ask_one(&known("x", &format!("exoscale://{NOBODY}")))
@@ -183,7 +183,7 @@ async fn exoscale_case_27_a_404_about_the_instance_is_gone_with_evidence() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let (zone, region) = (
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
@@ -228,7 +228,7 @@ async fn exoscale_case_82_a_denial_is_never_gone() {
 }
 
 async fn never_gone(code: u16, calls: usize) {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.fault("/v2/instance/*", status(code));
     let node = known("x", &format!("exoscale://{NOBODY}"));
     let text = cannot_tell(stage.ask_one(&node).await);
@@ -238,7 +238,7 @@ async fn never_gone(code: u16, calls: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_93_a_bare_uuid_is_a_provider_id_too() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.stop(I1).unwrap();
     let instance = found(stage.ask_one(&known("w", I1)).await);
     assert_eq!(instance.power, Power::Off);
@@ -246,7 +246,7 @@ async fn exoscale_case_93_a_bare_uuid_is_a_provider_id_too() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_29_the_state_says_whether_it_is_off_or_gone() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let node = known("w", &format!("exoscale://{I1}"));
     for (state, power) in [
         (State::Running, Power::On),
@@ -270,7 +270,7 @@ async fn exoscale_case_29_the_state_says_whether_it_is_off_or_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_37_a_node_of_another_cloud_costs_no_call() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for id in ["hcloud://42", "aws:///eu/i-1", "kind://x"] {
         let mut node = known("w", id);
         node.system_uuid = I1.to_owned();
@@ -283,7 +283,7 @@ async fn exoscale_case_37_a_node_of_another_cloud_costs_no_call() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_38_a_waiting_node_whose_machine_is_unknown_is_not_ours() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let answer = stage.ask_one(&fresh("w", NOBODY)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     stage.calls();
@@ -296,7 +296,7 @@ async fn exoscale_case_38_a_waiting_node_whose_machine_is_unknown_is_not_ours() 
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_83_a_settled_node_without_provider_id_goes_with_its_machine() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = known("w", "");
     node.system_uuid = I1.to_owned();
     assert_eq!(stage.cloud.match_node(&node).claim, Claim::Mine);
@@ -307,7 +307,7 @@ async fn exoscale_case_83_a_settled_node_without_provider_id_goes_with_its_machi
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_92_an_id_that_is_no_uuid_and_of_no_override_costs_no_call() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for id in [
         "exoscale://rack7-u12".to_owned(),
         format!("exoscale://ch-gva-2/{I1}"),
@@ -323,7 +323,7 @@ async fn exoscale_case_92_an_id_that_is_no_uuid_and_of_no_override_costs_no_call
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_94_an_id_in_upper_case_is_asked_for_and_written_in_lower_case() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let node = fresh("w", &I1.to_uppercase());
     let instance = found(stage.ask_one(&node).await);
     assert_eq!(stage.calls()[0], format!("GET /v2/instance/{I1} 200"));
@@ -335,7 +335,7 @@ async fn exoscale_case_94_an_id_in_upper_case_is_asked_for_and_written_in_lower_
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let fleet = stage.fleet("w", 5, "standard.small");
     for (members, what) in [
         (json!({ "instance-type": null }), "instance-type"),
@@ -369,7 +369,8 @@ async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
 async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_describes_it() {
     const ZONE: &str = "topology.kubernetes.io/zone";
     const REGION: &str = "topology.kubernetes.io/region";
-    let stage = Stage::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
+    let stage =
+        Harness::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
     let (here, there) = ("ch-gva-2", "de-fra-1");
     for (name, labels, disclaimed) in [
         ("w", &[][..], false),

@@ -2,7 +2,7 @@
 
 use bowline_core::{Claim, Instance, Lookup, Node, NodeAddress, initialize};
 
-use crate::stage::{I1, Stage, addresses, found, fresh, known, told};
+use crate::harness::{Harness, I1, addresses, found, fresh, known, told};
 
 const OVERRIDES: &str = "
 instances:
@@ -46,7 +46,7 @@ fn with_addresses(node: Node, list: &[&str]) -> Node {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_31_an_external_node_gets_a_derived_id_and_keeps_its_addresses() {
-    let stage = Stage::configured(OVERRIDES).await;
+    let stage = Harness::configured(OVERRIDES).await;
     let node = fresh("edge-1", "not even a uuid");
     let node = with_addresses(node, &["InternalIP:10.9.0.31", "Hostname:edge-1"]);
     let instance = found(stage.ask_one(&node).await);
@@ -62,7 +62,7 @@ async fn exoscale_case_31_an_external_node_gets_a_derived_id_and_keeps_its_addre
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_32_an_external_node_gets_exactly_what_is_said() {
-    let stage = Stage::configured(OVERRIDES).await;
+    let stage = Harness::configured(OVERRIDES).await;
     let node = with_addresses(fresh("edge-2", ""), &["InternalIP:10.9.0.1", "Hostname:e2"]);
     let instance = found(stage.ask_one(&node).await);
     assert_eq!(id(&instance), "exoscale://rack7-u12");
@@ -90,7 +90,7 @@ async fn exoscale_case_32_an_external_node_gets_exactly_what_is_said() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_33_an_expression_is_part_of_the_id_with_its_slashes() {
     let stage =
-        Stage::configured("instances: {overrides: [{name: '/^gpu-.*/', external: true}]}").await;
+        Harness::configured("instances: {overrides: [{name: '/^gpu-.*/', external: true}]}").await;
     let instance = found(stage.ask_one(&fresh("gpu-7", "")).await);
     assert_eq!(
         id(&instance),
@@ -101,7 +101,7 @@ async fn exoscale_case_33_an_expression_is_part_of_the_id_with_its_slashes() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_34_an_exact_name_goes_before_an_expression() {
-    let stage = Stage::configured(OVERRIDES).await;
+    let stage = Harness::configured(OVERRIDES).await;
     let exact = found(stage.ask_one(&fresh("edge-1", "")).await);
     assert_eq!(exact.instance_type, "external");
     let other = found(stage.ask_one(&fresh("edge-9", "")).await);
@@ -110,7 +110,7 @@ async fn exoscale_case_34_an_exact_name_goes_before_an_expression() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_35_an_override_of_an_instance_replaces_only_what_it_says() {
-    let stage = Stage::configured(OVERRIDES).await;
+    let stage = Harness::configured(OVERRIDES).await;
     let instance = found(stage.ask_one(&fresh("n1", I1)).await);
     assert_eq!(id(&instance), format!("exoscale://{I1}"));
     assert_eq!(instance.instance_type, "big");
@@ -127,7 +127,7 @@ async fn exoscale_case_35_an_override_of_an_instance_replaces_only_what_it_says(
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_36_an_external_node_is_there_for_ever() {
-    let stage = Stage::configured(OVERRIDES).await;
+    let stage = Harness::configured(OVERRIDES).await;
     let node = known("edge-1", "");
     let derived = found(stage.ask_one(&node).await).provider_id.unwrap();
     for node in [node, known("edge-1", derived.as_str())] {
@@ -140,7 +140,7 @@ async fn exoscale_case_36_an_external_node_is_there_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_90_an_external_node_with_a_node_ip_is_initialised_as_it_is() {
     let file = "instances: {overrides: [{name: '/^edge-/', external: true}]}";
-    let stage = Stage::configured(file).await;
+    let stage = Harness::configured(file).await;
     let node = told(fresh("edge-3", ""), "10.9.0.33");
     let node = with_addresses(node, &["InternalIP:10.9.0.33", "Hostname:edge-3"]);
     let instance = found(stage.ask_one(&node).await);
@@ -158,7 +158,7 @@ async fn exoscale_case_90_an_external_node_with_a_node_ip_is_initialised_as_it_i
 #[tokio::test(start_paused = true)]
 async fn where_only_external_nodes_count_the_api_is_never_asked() {
     let file = "instances: {externalOnly: true, overrides: [{name: edge-1, external: true}]}";
-    let stage = Stage::configured(file).await;
+    let stage = Harness::configured(file).await;
     found(stage.ask_one(&fresh("edge-1", "")).await);
     for node in [fresh("w", I1), known("w", &format!("exoscale://{I1}"))] {
         assert_eq!(stage.cloud.match_node(&node).claim, Claim::Foreign);
@@ -171,6 +171,6 @@ async fn where_only_external_nodes_count_the_api_is_never_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_07_with_instances_disabled_there_are_none() {
-    let stage = Stage::configured("instances: {disabled: true}").await;
+    let stage = Harness::configured("instances: {disabled: true}").await;
     assert!(stage.cloud.instances().is_none());
 }

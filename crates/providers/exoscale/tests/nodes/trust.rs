@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_core::Lookup;
 use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 
-use crate::stage::{I1, Stage, found, gone, known};
+use crate::harness::{Harness, I1, found, gone, known};
 
 fn i1() -> bowline_core::Node {
     known("w", &format!("exoscale://{I1}"))
@@ -14,21 +14,21 @@ fn i1() -> bowline_core::Node {
 
 #[tokio::test(start_paused = true)]
 async fn the_check_read_succeeds_only_if_the_credentials_hold() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.canary().await.unwrap();
     // Whether an empty zone is the cluster's is decided for all clouds alike.
     stage.sim.destroy(I1).unwrap();
     stage.wait(Duration::from_millis(1)).await;
     stage.canary().await.unwrap();
     for denied in ["EXOother", "EXOnone"] {
-        let refused = Stage::with(&[("EXOSCALE_API_KEY", denied)], "").await;
+        let refused = Harness::with(&[("EXOSCALE_API_KEY", denied)], "").await;
         refused.canary().await.unwrap_err();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_instance_of_a_cluster_may_go() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     found(stage.ask_one(&i1()).await);
     stage.sim.destroy(I1).unwrap();
     gone(stage.ask_one(&i1()).await);
@@ -37,7 +37,7 @@ async fn the_last_instance_of_a_cluster_may_go() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_list_an_instance_seen_before_is_the_proof() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.deny(&["list-instances"]);
     let error = stage.canary().await.unwrap_err().to_string();
     assert!(error.contains("list-instances"), "{error}");
@@ -64,7 +64,7 @@ async fn new_credentials_have_an_account_of_their_own_to_prove() {
         ("EXOSCALE_API_SECRET", ""),
         ("EXOSCALE_API_CREDENTIALS_FILE", path),
     ];
-    let stage = Stage::with(&given, "").await;
+    let stage = Harness::with(&given, "").await;
     found(stage.ask_one(&i1()).await);
     stage.canary().await.unwrap();
     let first = stage.cloud.account().unwrap();

@@ -3,4 +3,4 @@
 #[cfg(test)]
 mod balancer;
 #[cfg(test)]
-mod stage;
+mod harness;

@@ -38,6 +38,14 @@ const METAL: Machine = Machine {
     prefer_ipv6: false,
 };
 
+fn on(platform: &'static str, annotation: &'static str) -> Machine {
+    Machine {
+        platform,
+        annotation,
+        ..METAL
+    }
+}
+
 fn addresses_of(machine: &Machine, texts: &[&str]) -> Vec<NodeAddress> {
     addresses(&Sources {
         node_name: "w1",
@@ -55,6 +63,11 @@ fn shown(machine: &Machine, texts: &[&str]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
 
+#[track_caller]
+fn gives(machine: &Machine, texts: &[&str], wanted: &str) {
+    assert_eq!(shown(machine, texts).join(" "), wanted);
+}
+
 const CASE_3: [&str; 9] = [
     "cilium_host/203.0.113.99/32",
     "dummy0/203.0.113.98/32",
@@ -70,39 +83,25 @@ const CASE_3: [&str; 9] = [
 #[test]
 fn talos_case_01_a_machine_without_public_addresses() {
     let listed = ["eth0/10.8.0.11/24", "eth0/fe80::1/64", "lo/127.0.0.1/8"];
-    assert_eq!(
-        shown(&METAL, &listed),
-        ["InternalIP:10.8.0.11", "Hostname:w1"]
-    );
+    gives(&METAL, &listed, "InternalIP:10.8.0.11 Hostname:w1");
 }
 
 #[test]
 fn talos_case_02_an_external_address_of_the_platform() {
-    let machine = Machine {
-        platform: "exoscale",
-        annotation: "10.1.0.2",
-        ..METAL
-    };
-    assert_eq!(
-        shown(&machine, &["eth0/10.1.0.2/24", "external/194.182.160.5/32"]),
-        [
-            "InternalIP:10.1.0.2",
-            "ExternalIP:194.182.160.5",
-            "Hostname:w1"
-        ]
+    let machine = on("exoscale", "10.1.0.2");
+    gives(
+        &machine,
+        &["eth0/10.1.0.2/24", "external/194.182.160.5/32"],
+        "InternalIP:10.1.0.2 ExternalIP:194.182.160.5 Hostname:w1",
     );
 }
 
 #[test]
 fn talos_case_03_public_addresses_are_discovered() {
-    assert_eq!(
-        shown(&METAL, &CASE_3),
-        [
-            "InternalIP:10.8.0.11",
-            "ExternalIP:198.51.100.7",
-            "ExternalIP:2001:db8:8::7",
-            "Hostname:w1"
-        ]
+    gives(
+        &METAL,
+        &CASE_3,
+        "InternalIP:10.8.0.11 ExternalIP:198.51.100.7 ExternalIP:2001:db8:8::7 Hostname:w1",
     );
 }
 
@@ -122,83 +121,54 @@ fn talos_case_05_without_flags_the_first_counts() {
 
 #[test]
 fn talos_case_06_other_platforms_only_publish_what_the_platform_says() {
-    let machine = Machine {
-        platform: "hcloud",
-        ..METAL
-    };
+    let machine = on("hcloud", "10.8.0.11");
     let list = ["eth0/198.51.100.7/32", "eth1/10.8.0.11/32"];
-    assert_eq!(
-        shown(&machine, &list),
-        ["InternalIP:10.8.0.11", "Hostname:w1"]
-    );
+    gives(&machine, &list, "InternalIP:10.8.0.11 Hostname:w1");
 }
 
 #[test]
 fn talos_case_07_one_external_address_of_each_family() {
-    let machine = Machine {
-        platform: "gcp",
-        ..METAL
-    };
+    let machine = on("gcp", "10.8.0.11");
     let list = [
         "eth0/10.8.0.11/32",
         "external/34.1.2.3/32",
         "external/34.9.9.9/32",
         "external/2600:1900::5/128",
     ];
-    assert_eq!(
-        shown(&machine, &list),
-        [
-            "InternalIP:10.8.0.11",
-            "ExternalIP:34.1.2.3",
-            "ExternalIP:2600:1900::5",
-            "Hostname:w1"
-        ]
+    gives(
+        &machine,
+        &list,
+        "InternalIP:10.8.0.11 ExternalIP:34.1.2.3 ExternalIP:2600:1900::5 Hostname:w1",
     );
 }
 
 #[test]
 fn talos_case_08_the_node_ip_is_not_also_external() {
-    let machine = Machine {
-        platform: "openstack",
-        annotation: "203.0.113.20",
-        ..METAL
-    };
-    assert_eq!(
-        shown(&machine, &["eth0/203.0.113.20/24", "eth0/203.0.113.21/24"]),
-        [
-            "InternalIP:203.0.113.20",
-            "ExternalIP:203.0.113.21",
-            "Hostname:w1"
-        ]
+    let machine = on("openstack", "203.0.113.20");
+    gives(
+        &machine,
+        &["eth0/203.0.113.20/24", "eth0/203.0.113.21/24"],
+        "InternalIP:203.0.113.20 ExternalIP:203.0.113.21 Hostname:w1",
     );
 }
 
 #[test]
 fn talos_case_09_nor_is_it_where_the_platform_says_so() {
-    let machine = Machine {
-        platform: "aws",
-        annotation: "10.0.0.4",
-        ..METAL
-    };
-    assert_eq!(
-        shown(&machine, &["external/10.0.0.4/32"]),
-        ["InternalIP:10.0.0.4", "Hostname:w1"]
+    let machine = on("aws", "10.0.0.4");
+    gives(
+        &machine,
+        &["external/10.0.0.4/32"],
+        "InternalIP:10.0.0.4 Hostname:w1",
     );
 }
 
 #[test]
 fn talos_case_10_a_pair_in_canonical_text() {
-    let machine = Machine {
-        annotation: "10.8.0.11,fd00:8:0::11",
-        ..METAL
-    };
-    assert_eq!(
-        shown(&machine, &[]),
-        [
-            "InternalIP:10.8.0.11",
-            "InternalIP:fd00:8::11",
-            "Hostname:w1"
-        ]
+    let machine = on("metal", "10.8.0.11,fd00:8:0::11");
+    gives(
+        &machine,
+        &[],
+        "InternalIP:10.8.0.11 InternalIP:fd00:8::11 Hostname:w1",
     );
 }
 
@@ -237,10 +207,7 @@ fn talos_case_14_a_part_with_a_blank_is_no_address() {
     let annotation = "10.8.0.11, fd00:8::11";
     let only: IpAddr = "10.8.0.11".parse().unwrap();
     assert_eq!(node_ips(annotation, true), [only]);
-    let machine = Machine {
-        annotation,
-        ..METAL
-    };
+    let machine = on("metal", annotation);
     assert!(desired_addresses(&addresses_of(&machine, &[]), &[], Some(annotation)).is_err());
 }
 
@@ -265,10 +232,7 @@ fn talos_case_18_a_host_name_that_begins_with_a_dot_is_none() {
 
 #[test]
 fn talos_case_24_an_address_that_the_platform_adds_later_appears() {
-    let machine = Machine {
-        platform: "gcp",
-        ..METAL
-    };
+    let machine = on("gcp", "10.8.0.11");
     let before = addresses_of(&machine, &["eth0/10.8.0.11/32"]);
     let later = addresses_of(&machine, &["eth0/10.8.0.11/32", "external/34.1.2.3/32"]);
     let wanted = desired_addresses(&later, &before, Some(machine.annotation))
@@ -285,13 +249,10 @@ fn talos_case_48_a_rule_can_ask_for_discovery() {
         discover: true,
         ..METAL
     };
-    assert_eq!(
-        shown(&machine, &["eth0/198.51.100.7/32", "eth1/10.8.0.11/32"]),
-        [
-            "InternalIP:10.8.0.11",
-            "ExternalIP:198.51.100.7",
-            "Hostname:w1"
-        ]
+    gives(
+        &machine,
+        &["eth0/198.51.100.7/32", "eth1/10.8.0.11/32"],
+        "InternalIP:10.8.0.11 ExternalIP:198.51.100.7 Hostname:w1",
     );
 }
 

@@ -19,7 +19,6 @@ const WORKER: Duration = Duration::from_secs(600);
 /// Machines of the control plane that are remembered.
 const LEARNT: usize = 32;
 
-/// The endpoints, and what is known of them.
 pub(super) struct Endpoints {
     random: Random,
     state: Mutex<State>,

@@ -16,7 +16,6 @@ const NO_FORWARDING: &str = "no request forwarding";
 /// Why a question has no answer. One may concern many, so it can be copied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ApiError {
-    /// There is nothing to ask with.
     #[error("machines cannot be asked: {0}")]
     NoCredentials(String),
     /// There is no connection to an endpoint; the text names it.
@@ -27,49 +26,26 @@ pub(crate) enum ApiError {
         /// Whether other credentials might help.
         tls: bool,
     },
-    /// There was one, and it did not hold.
     #[error("the connection to {endpoint} was lost: {text}")]
-    Lost {
-        /// To whom.
-        endpoint: String,
-        /// Why.
-        text: String,
-    },
+    Lost { endpoint: String, text: String },
     /// It took too long; the text names who was asked, and about whom.
     #[error("there is no answer within {} s from {asked}", after.as_secs())]
-    TimedOut {
-        /// How long was waited.
-        after: Duration,
-        /// Who was asked.
-        asked: String,
-    },
-    /// Something answers, which is no machine.
+    TimedOut { after: Duration, asked: String },
     #[error("{endpoint} does not answer as a machine does: {text}")]
-    Stranger {
-        /// Who answered.
-        endpoint: String,
-        /// What it said.
-        text: String,
-    },
+    Stranger { endpoint: String, text: String },
     /// Several were asked, and each said something else.
     #[error("{text}")]
     All {
-        /// All that was said.
         text: String,
         /// What to go by.
         first: Box<Self>,
     },
-    /// The answer is an error.
     #[error("{endpoint} answered {code:?}: {message}")]
     Answered {
-        /// Who answered.
         endpoint: String,
-        /// What kind of error.
         code: Code,
-        /// In the machine's words.
         message: String,
     },
-    /// The answer is not what was asked for.
     #[error("the answer cannot be read: {0}")]
     Unreadable(String),
 }
@@ -110,7 +86,6 @@ impl ApiError {
         })
     }
 
-    /// Nobody answered in time.
     pub(super) fn timed_out(after: Duration, asked: &[Endpoint], machine: Option<IpAddr>) -> Self {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
         let about = machine.map(|it| format!(" about the machine at {it}"));
@@ -153,7 +128,6 @@ impl ApiError {
         }
     }
 
-    /// Whether there is no such resource.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(Code::NotFound)
     }
@@ -167,7 +141,6 @@ impl ApiError {
             if message.contains(NO_FORWARDING))
     }
 
-    /// Whether reading the credentials again may help.
     pub(super) fn may_be_the_credentials(&self) -> bool {
         match self {
             Self::All { first, .. } => first.may_be_the_credentials(),

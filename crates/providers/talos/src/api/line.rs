@@ -30,15 +30,12 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub(super) struct Line {
     sender: http2::SendRequest<Body>,
-    /// Why it ended.
     end: Arc<Mutex<Option<String>>>,
 }
 
-/// All connections, by endpoint.
 #[derive(Default)]
 pub(super) struct Lines(Mutex<BTreeMap<Endpoint, Arc<Slot>>>);
 
-/// The place of one connection.
 #[derive(Default)]
 struct Slot {
     /// The connection, and the credentials that it was made with.

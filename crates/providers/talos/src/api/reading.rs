@@ -36,7 +36,6 @@ fn all<K: Kind>(found: &[Resource]) -> impl Iterator<Item = K> {
     })
 }
 
-/// The machine's addresses, in its order.
 pub(super) fn addresses(found: &[Resource]) -> Vec<MachineAddress> {
     let read = all::<AddressStatusSpec>(found).filter_map(|spec| {
         let (address, prefix_length) = spec.address.as_ref()?.address()?;
@@ -50,7 +49,6 @@ pub(super) fn addresses(found: &[Resource]) -> Vec<MachineAddress> {
     read.collect()
 }
 
-/// Where the machines of the control plane are.
 pub(super) fn control_planes(found: &[Resource]) -> Vec<Endpoint> {
     let of_the_plane = all::<MemberSpec>(found).filter(|member| {
         matches!(

@@ -42,7 +42,6 @@ struct Round {
 }
 
 impl Round {
-    /// Why there is no answer: what each of them said.
     fn error(self) -> ApiError {
         ApiError::of_all(self.failed.into_iter().map(|(_, error)| error).collect())
     }

@@ -115,7 +115,7 @@ async fn talos_case_64_and_65_what_can_never_be_right_is_denied_in_the_originals
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_34_and_35_the_machine_says_what_is_its_own() {
-    let stage = testing::cluster::Stage::new();
+    let stage = testing::cluster::Harness::new();
     stage.metal("n1", &["eth0/10.0.0.5/24", "external/198.51.100.7/32"]);
     stage.metal("n2", &["eth0/10.0.0.6/24"]);
     let cloud = stage.cloud("");

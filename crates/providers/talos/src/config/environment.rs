@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bowline_core::{Variable, variable_table};
+use bowline_provider::row as key;
 
 const TALOS_ENDPOINTS: Variable = Variable {
     name: "TALOS_ENDPOINTS",
@@ -35,7 +36,6 @@ pub const VARIABLES: [Variable; 4] = [TALOS_ENDPOINTS, TALOSCONFIG, TALOS_HOME, 
 /// Where a pod finds its credentials.
 const MOUNTED: &str = "/var/run/secrets/talos.dev/config";
 
-/// What the environment says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// Endpoints, as they are written; empty if the file's count.
@@ -67,20 +67,6 @@ impl Environment {
             endpoints,
             candidates: candidates.into_iter().flatten().collect(),
         }
-    }
-}
-
-const fn key(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
     }
 }
 
@@ -182,7 +168,6 @@ pub(super) const KEYS: [Variable; 15] = [
     ),
 ];
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let variables = variable_table("Variable", &VARIABLES);
     let keys = variable_table("Key of the file", &KEYS);

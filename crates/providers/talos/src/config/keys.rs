@@ -166,6 +166,15 @@ impl<'de> Deserialize<'de> for Shape {
 
 struct AnyShape;
 
+/// Whatever number it is does not matter.
+macro_rules! numbers {
+    ($($visit:ident: $number:ty,)*) => {
+        $(fn $visit<E>(self, _: $number) -> Result<Shape, E> {
+            Ok(Shape::Other)
+        })*
+    };
+}
+
 impl<'de> Visitor<'de> for AnyShape {
     type Value = Shape;
 
@@ -181,24 +190,12 @@ impl<'de> Visitor<'de> for AnyShape {
         Ok(Shape::Text(value.to_owned()))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    numbers! {
+        visit_i64: i64,
+        visit_u64: u64,
+        visit_i128: i128,
+        visit_u128: u128,
+        visit_f64: f64,
     }
 
     fn visit_unit<E>(self) -> Result<Shape, E> {

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::settings::Settings;
+use bowline_http::Offer;
 
 fn findings(text: &str) -> Vec<String> {
     let config = Config::read(text).unwrap();
@@ -159,22 +161,22 @@ fn talos_case_22_the_files_name_before_that_of_the_credentials() {
 
 #[test]
 fn talos_case_87_a_bad_file_leaves_the_old_rules_in_force() {
-    let mut held = Held::start("transformations: [{labels: {a: one}}]").unwrap();
+    let held = Settings::start(None, "transformations: [{labels: {a: one}}]", None).unwrap();
     for bad in [
         "transformations: [",
         "transformations: [{labels: {a: \"{{ nofunc }}\"}}]",
         "transformations: [{nodeSelector: [{matchExpressions: [{key: hostname, operator: Regexp, values: [\"[\"]}]}]}]",
     ] {
-        assert!(matches!(held.offer(bad), Offer::Refused(_)), "{bad}");
-        assert_eq!(labels(held.current()), ["a=one"]);
+        assert!(matches!(held.offer(bad.into()), Offer::Refused(_)), "{bad}");
+        assert_eq!(labels(&held.current()), ["a=one"]);
         // Said once.
-        assert!(matches!(held.offer(bad), Offer::Same));
+        assert!(matches!(held.offer(bad.into()), Offer::Same));
     }
-    let Offer::Taken(config) = held.offer("transformations: [{labels: {a: two}}]") else {
+    let Offer::Taken(config) = held.offer("transformations: [{labels: {a: two}}]".into()) else {
         panic!("a good file was not taken");
     };
     assert_eq!(labels(&config), ["a=two"]);
-    assert_eq!(labels(held.current()), ["a=two"]);
+    assert_eq!(labels(&held.current()), ["a=two"]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use bowline_test_kit::says;
 
 use std::path::Path;
 
@@ -44,10 +45,10 @@ fn an_endpoint_that_is_none_spoils_nothing_unless_it_is_the_last() {
     opened.unwrap();
     assert_eq!(dialled(&keyring), ["10.0.0.2:50000"], "and each only once");
     let error = open(&path, &[" 10.0.0.3"]).1.unwrap_err().to_string();
-    assert!(error.contains("\" 10.0.0.3\" is no endpoint"), "{error}");
+    says(&error, "\" 10.0.0.3\" is no endpoint");
     let error = open(&path, &[]).1.unwrap_err().to_string();
-    assert!(error.contains("failed to determine endpoints"), "{error}");
-    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    says(&error, "failed to determine endpoints");
+    says(&error, path.to_str().unwrap());
 }
 
 #[tokio::test]
@@ -123,8 +124,5 @@ fn a_certificate_that_has_ended_is_told() {
     let (keyring, opened) = open(&path, &[]);
     opened.unwrap();
     let told = keyring.ready().unwrap_err();
-    assert!(
-        told.contains("client certificate of the talosconfig ended"),
-        "{told}"
-    );
+    says(&told, "client certificate of the talosconfig ended");
 }

@@ -38,6 +38,21 @@ impl Default for Asked<'_> {
     }
 }
 
+fn with(config: &str) -> Asked<'_> {
+    Asked {
+        config,
+        ..Asked::default()
+    }
+}
+
+fn reporting(reported: PlatformMetadata, age: i64) -> Asked<'static> {
+    Asked {
+        reported,
+        age,
+        ..Asked::default()
+    }
+}
+
 fn described(asked: &Asked<'_>) -> Result<Instance, DescribeError> {
     let config = Config::read(asked.config).unwrap();
     let ip =
@@ -65,8 +80,8 @@ fn talos_case_01_a_machine_of_metal() {
 
 #[test]
 fn talos_case_02_a_machine_of_a_cloud() {
-    let asked = Asked {
-        reported: PlatformMetadata {
+    let asked = reporting(
+        PlatformMetadata {
             hostname: "n2".into(),
             region: "ch-gva-2".into(),
             zone: "ch-gva-2".into(),
@@ -74,8 +89,8 @@ fn talos_case_02_a_machine_of_a_cloud() {
             instance_id: "9f01".into(),
             ..machine("exoscale", "exoscale://9f01")
         },
-        ..Asked::default()
-    };
+        1,
+    );
     let found = described(&asked).unwrap();
     assert_eq!(id_of(&found), "exoscale://9f01");
     let change = initialize(&asked.node, &found).unwrap();
@@ -107,10 +122,9 @@ fn talos_case_16_without_an_address_but_with_an_id_only_the_taint_goes() {
 
 #[test]
 fn rules_own_what_they_set_if_the_file_says_so() {
-    let asked = Asked {
-        config: "global: {enforceTransformations: yes}\ntransformations: [{taints: {rack: NoExecute}}]",
-        ..Asked::default()
-    };
+    let asked = with(
+        "global: {enforceTransformations: yes}\ntransformations: [{taints: {rack: NoExecute}}]",
+    );
     let marks = described(&asked).unwrap().marks;
     assert_eq!(marks.keeping, MetadataPolicy::Own);
     let all = enforcement(&asked.node, &marks);
@@ -136,24 +150,20 @@ fn talos_case_18_an_empty_host_name_is_the_nodes() {
 #[test]
 fn talos_case_20_azure_never_gets_an_id_of_ours() {
     for age in [1, 3000] {
-        let asked = Asked {
-            reported: machine("azure", ""),
-            age,
-            ..Asked::default()
-        };
+        let asked = reporting(machine("azure", ""), age);
         assert!(described(&asked).is_err(), "after {age} s");
     }
 }
 
 #[test]
 fn talos_case_21_a_spot_machine_is_labelled() {
-    let mut asked = Asked {
-        reported: PlatformMetadata {
+    let mut asked = reporting(
+        PlatformMetadata {
             spot: true,
             ..machine("gcp", "gce://p/z/n21")
         },
-        ..Asked::default()
-    };
+        1,
+    );
     let found = described(&asked).unwrap();
     assert_eq!(found.marks.labels[LIFECYCLE], "spot");
     // Later it is none: the label is not written any more, and nothing removes it.
@@ -170,19 +180,14 @@ fn talos_case_22_the_name_of_the_cluster_is_a_label() {
         cluster_name: Some("prod-eu"),
         ..Asked::default()
     };
-    assert_eq!(
-        described(&asked).unwrap().marks.labels[CLUSTER_NAME],
-        "prod-eu"
-    );
+    let labels = |asked| described(asked).unwrap().marks.labels;
+    assert_eq!(labels(&asked)[CLUSTER_NAME], "prod-eu");
     let named = Asked {
         config: "global: {clusterName: blue}",
         cluster_name: Some("prod-eu"),
         ..Asked::default()
     };
-    assert_eq!(
-        described(&named).unwrap().marks.labels[CLUSTER_NAME],
-        "blue"
-    );
+    assert_eq!(labels(&named)[CLUSTER_NAME], "blue");
 }
 
 #[test]
@@ -199,11 +204,7 @@ fn talos_case_23_a_label_that_was_removed_is_wanted_again() {
 
 #[test]
 fn talos_case_25_a_machine_that_does_not_know_its_id_yet_is_waited_for() {
-    let mut asked = Asked {
-        reported: machine("hcloud", ""),
-        age: 20,
-        ..Asked::default()
-    };
+    let mut asked = reporting(machine("hcloud", ""), 20);
     let error = described(&asked).unwrap_err();
     assert_eq!(error, DescribeError::NotReady("w1".into()));
     // A rule that sets the id makes waiting needless.
@@ -258,10 +259,7 @@ fn talos_case_41_a_type_from_the_firmware() {
 
 #[test]
 fn talos_case_79_a_rule_that_renders_no_id_leaves_the_node_waiting() {
-    let asked = Asked {
-        config: "transformations: [{platformMetadata: {ProviderID: \"{{ .Zone }}\"}}]",
-        ..Asked::default()
-    };
+    let asked = with("transformations: [{platformMetadata: {ProviderID: \"{{ .Zone }}\"}}]");
     let found = described(&asked).unwrap();
     assert_eq!(
         initialize(&asked.node, &found),
@@ -271,19 +269,15 @@ fn talos_case_79_a_rule_that_renders_no_id_leaves_the_node_waiting() {
 
 #[test]
 fn talos_case_81_a_rule_overrides_what_is_known() {
-    let asked = Asked {
-        config: "transformations: [{labels: {node.cloudprovider.kubernetes.io/platform: over}}]",
-        ..Asked::default()
-    };
+    let asked =
+        with("transformations: [{labels: {node.cloudprovider.kubernetes.io/platform: over}}]");
     assert_eq!(described(&asked).unwrap().marks.labels[PLATFORM], "over");
 }
 
 #[test]
 fn a_rule_that_cannot_be_applied_is_told_with_its_place() {
-    let asked = Asked {
-        config: "transformations: [{}, {name: gpu, labels: {a: \"{{ .Tags.nope | upper }}\"}}]",
-        ..Asked::default()
-    };
+    let asked =
+        with("transformations: [{}, {name: gpu, labels: {a: \"{{ .Tags.nope | upper }}\"}}]");
     assert_eq!(
         described(&asked).unwrap_err().to_string(),
         "error transforming node: transformations[1] (gpu): failed to transformer label \"a\": \

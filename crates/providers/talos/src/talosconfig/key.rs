@@ -13,10 +13,8 @@ use thiserror::Error;
 /// Why a text holds no private key. Says nothing about the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// No such block.
     #[error("holds no private key in PEM form")]
     Missing,
-    /// A password would be needed.
     #[error("is encrypted, and nobody could say the password")]
     Encrypted,
     /// None of the forms, or of an algorithm that TLS here does not sign with.

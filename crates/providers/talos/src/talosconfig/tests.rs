@@ -95,27 +95,18 @@ fn talos_case_52_a_key_of_an_elliptic_curve_in_its_own_form_loads_after_its_para
 
 #[test]
 fn what_is_no_key_is_told_without_the_key() {
+    let block =
+        |label: &str, body: &str| format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----");
     for (text, wrong) in [
-        ("", KeyError::Missing),
-        ("hunter2", KeyError::Missing),
-        (
-            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
-            KeyError::Missing,
-        ),
-        (
-            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----",
-            KeyError::Encrypted,
-        ),
-        (
-            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
-            KeyError::Unusable,
-        ),
-        (
-            "-----BEGIN PRIVATE KEY-----\nhunter2!\n-----END PRIVATE KEY-----",
-            KeyError::Unusable,
-        ),
+        (String::new(), KeyError::Missing),
+        ("hunter2".to_owned(), KeyError::Missing),
+        (block("CERTIFICATE", "AAAA"), KeyError::Missing),
+        (block("ENCRYPTED PRIVATE KEY", "AAAA"), KeyError::Encrypted),
+        (block("PRIVATE KEY", "AAAA"), KeyError::Unusable),
+        (block("PRIVATE KEY", "hunter2!"), KeyError::Unusable),
     ] {
-        assert_eq!(key::plain(&Secret::new(text)).unwrap_err(), wrong, "{text}");
+        let read = key::plain(&Secret::new(text.as_str()));
+        assert_eq!(read.unwrap_err(), wrong, "{text}");
     }
 }
 
@@ -169,71 +160,64 @@ fn talos_case_88_what_is_wrong_names_file_and_cause() {
     let (crt, key) = authority.client("os:reader", 3600);
     let (_, other) = authority.client("os:reader", 3600);
     let field = |name: &str, value: &str| file(&[format!("{name}: {}", encoded(value))]);
+    let pair = |key: &str| {
+        let (crt, key) = (encoded(&crt), encoded(key));
+        file(&[format!("crt: {crt}"), format!("key: {key}")])
+    };
+    let line = |line: &str| file(&[line.to_owned()]);
+    let (omni, socks) = (
+        "auth: {siderov1: {identity: a@b.example}}",
+        "proxy-url: socks5://hunter2@p.lan:1080",
+    );
+    let missing = |what: &str| format!("its context \"prod\" is not found{what}");
+    let of_default = |what: &str| format!("`{}", what.replace('@', "` of context \"default\" "));
     let rows = [
-        (String::new(), "it is empty"),
-        (" \n".to_owned(), "it is empty"),
-        ("# nothing\n".to_owned(), "it is empty"),
-        ("- a\n".to_owned(), "not the YAML of a talosconfig (line 1"),
-        ("a: [".to_owned(), "not the YAML of a talosconfig"),
+        (String::new(), "it is empty".to_owned()),
+        (" \n".into(), "it is empty".into()),
+        ("# nothing\n".into(), "it is empty".into()),
         (
-            "{}".to_owned(),
-            "no name of a context, and it has no contexts",
+            "- a\n".into(),
+            "not the YAML of a talosconfig (line 1".into(),
+        ),
+        ("a: [".into(), "not the YAML of a talosconfig".into()),
+        (
+            "{}".into(),
+            "no name of a context, and it has no contexts".into(),
         ),
         (
-            "contexts: {a: {}, b: {}}".to_owned(),
-            "no name of a context; there are: \"a\", \"b\"",
+            "contexts: {a: {}, b: {}}".into(),
+            "no name of a context; there are: \"a\", \"b\"".into(),
         ),
         (
-            "context: prod\ncontexts: {a: {}}".to_owned(),
-            "its context \"prod\" is not found; there are: \"a\"",
+            "context: prod\ncontexts: {a: {}}".into(),
+            missing("; there are: \"a\""),
         ),
-        (
-            "context: prod".to_owned(),
-            "its context \"prod\" is not found, and it has no contexts",
-        ),
-        (
-            file(&["ca: '!hunter2'".to_owned()]),
-            "`ca` of context \"default\" is not base64",
-        ),
-        (
-            file(&["crt: AAA".to_owned()]),
-            "`crt` of context \"default\" is not base64",
-        ),
-        (field("crt", &crt), "has `crt` without `key`"),
-        (field("key", &key), "has `key` without `crt`"),
+        ("context: prod".into(), missing(", and it has no contexts")),
+        (line("ca: '!hunter2'"), of_default("ca@is not base64")),
+        (line("crt: AAA"), of_default("crt@is not base64")),
+        (field("crt", &crt), "has `crt` without `key`".into()),
+        (field("key", &key), "has `key` without `crt`".into()),
         (
             field("ca", "hunter2"),
-            "`ca` of context \"default\" holds no certificate in PEM form",
+            of_default("ca@holds no certificate in PEM form"),
         ),
         (
-            file(&[
-                format!("crt: {}", encoded(&crt)),
-                format!("key: {}", encoded("hunter2")),
-            ]),
-            "`key` of context \"default\" holds no private key in PEM form",
+            pair("hunter2"),
+            of_default("key@holds no private key in PEM form"),
         ),
+        (pair(&other), "the client certificate cannot be used".into()),
         (
-            file(&[
-                format!("crt: {}", encoded(&crt)),
-                format!("key: {}", encoded(&other)),
-            ]),
-            "the client certificate cannot be used",
+            line(omni),
+            "`auth.siderov1` (Omni), which is not supported".into(),
         ),
-        (
-            file(&["auth: {siderov1: {identity: a@b.example}}".to_owned()]),
-            "`auth.siderov1` (Omni), which is not supported",
-        ),
-        (
-            file(&["proxy-url: socks5://hunter2@p.lan:1080".to_owned()]),
-            "proxy-url names a socks5 proxy",
-        ),
+        (line(socks), "proxy-url names a socks5 proxy".into()),
     ];
     for (text, words) in rows {
         let error =
             Talosconfig::read(Path::new("/etc/talos/config"), &text, &Clock::system()).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("/etc/talos/config"), "{error}");
-        assert!(error.contains(words), "{error}");
+        assert!(error.contains(&words), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use crate::{BuildError, Environment, Need, Setup, build, register_metrics};
 pub(crate) const FIRST: &str = "10.0.0.1";
 
 /// Simulated machines, and files that tell about them.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) talos: Arc<Talos>,
     servers: Vec<Server>,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
     registry: std::sync::Mutex<Registry>,
 }
 
-impl Stage {
+impl Harness {
     /// A control plane of one machine that is served, with a talosconfig for it.
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
@@ -49,12 +49,17 @@ impl Stage {
         self.talos.add_machine(machine).unwrap();
     }
 
-    /// A worker on metal.
+    /// The same with the worker `w1`.
+    pub(crate) fn with_worker() -> Self {
+        let harness = Self::new();
+        harness.metal("w1", &["eth0/10.8.0.11/24"]);
+        harness
+    }
+
     pub(crate) fn metal(&self, name: &str, addresses: &[&str]) {
         self.on(name, addresses, PlatformSpec::default());
     }
 
-    /// A worker on that platform.
     pub(crate) fn on(&self, name: &str, addresses: &[&str], platform: PlatformSpec) {
         self.add(&MachineSpec::named(name, addresses).platform(platform));
     }
@@ -72,7 +77,6 @@ impl Stage {
         }
     }
 
-    /// Writes a talosconfig.
     pub(crate) fn give(&self, access: &Access) {
         let text = self.talos.talosconfig(access).unwrap();
         self.write("config", &text);
@@ -139,14 +143,12 @@ impl Stage {
     }
 }
 
-/// What a cloud says about a node.
 pub(crate) async fn look(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Lookup {
     let nodes = [Arc::clone(node)];
     let instances = cloud.instances().unwrap();
     instances.lookup(&nodes).await.pop().unwrap()
 }
 
-/// The instance that a cloud finds.
 pub(crate) async fn found(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Instance {
     bowline_test_kit::found(look(cloud, node).await)
 }
@@ -156,12 +158,10 @@ pub(crate) async fn cannot_tell(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Str
     bowline_test_kit::cannot_tell(look(cloud, node).await)
 }
 
-/// Its provider id.
 pub(crate) fn id(instance: &Instance) -> String {
     instance.provider_id.as_ref().unwrap().to_string()
 }
 
-/// Its addresses, as texts.
 pub(crate) fn addresses(instance: &Instance) -> Vec<String> {
     instance.addresses.iter().map(ToString::to_string).collect()
 }

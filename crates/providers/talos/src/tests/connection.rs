@@ -1,5 +1,6 @@
 //! Endpoints, connections and credentials.
 
+use bowline_test_kit::{ends, says};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,12 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_talos::{Access, Config, MachineSpec, Talos};
 use tokio::time::Instant;
 
-use crate::testing::cluster::{FIRST, Stage, cannot_tell, found, id, look};
+use crate::testing::cluster::{FIRST, Harness, cannot_tell, found, id, look};
 use crate::{Environment, Need, Setup, Surroundings, build};
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     stage.give(&Access::reader(&["10.0.0.7", FIRST]));
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     for _ in 0..10 {
@@ -28,8 +28,7 @@ async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_55_a_renewed_certificate_is_used_before_and_after_the_old_one_ends() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
     stage.give(&short);
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
@@ -49,15 +48,14 @@ async fn talos_case_55_a_renewed_certificate_is_used_before_and_after_the_old_on
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_55_a_refused_certificate_is_exchanged_within_the_call() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
     stage.give(&short);
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
     tokio::time::sleep(Duration::from_secs(700)).await;
     let told = cloud.ready().unwrap_err();
-    assert!(told.contains("ended at"), "{told}");
+    says(&told, "ended at");
     found(&cloud, &node).await;
     stage.talos.drop_connections();
     let told = cannot_tell(&cloud, &node).await;
@@ -70,8 +68,7 @@ async fn talos_case_55_a_refused_certificate_is_exchanged_within_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_56_a_worker_as_an_endpoint_fails_no_call() {
-    let mut stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let mut stage = Harness::with_worker();
     stage.metal("w2", &["eth0/10.8.0.12/24"]);
     stage.serve("w2", "10.8.0.12");
     stage.give(&Access::reader(&["10.8.0.12", FIRST]));
@@ -89,19 +86,18 @@ async fn talos_case_56_a_worker_as_an_endpoint_fails_no_call() {
     stage.give(&Access::reader(&["10.8.0.12"]));
     let cloud = stage.cloud("");
     let told = cannot_tell(&cloud, &node).await;
-    assert!(told.ends_with("no request forwarding"), "{told}");
+    ends(&told, "no request forwarding");
 }
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_57_a_certificate_for_another_name_is_not_trusted() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     stage.talos.set_server_names(Some(&["other.example"]));
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     let told = cannot_tell(&cloud, &node).await;
-    assert!(
-        told.contains("certificate of 10.0.0.1:50000 is not trusted: it was issued for another"),
-        "{told}"
+    says(
+        &told,
+        "certificate of 10.0.0.1:50000 is not trusted: it was issued for another",
     );
     let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
     assert_eq!(stage.metric(errors), 1);
@@ -111,8 +107,7 @@ async fn talos_case_57_a_certificate_for_another_name_is_not_trusted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     // Accepts, and never says a word.
     let _silent = stage.world.pipes.listen("10.0.0.7:50000");
     stage.give(&Access::reader(&["10.0.0.7", FIRST]));
@@ -143,8 +138,7 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_answers_as_a_proxy_does_is_passed_over_and_set_aside() {
     for code in [500, 502, 503] {
-        let mut stage = Stage::new();
-        stage.metal("w1", &["eth0/10.8.0.11/24"]);
+        let mut stage = Harness::with_worker();
         stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
         stage.serve("cp2", "10.0.0.2");
         stage.give(&Access::reader(&["10.0.0.2", FIRST]));
@@ -161,15 +155,14 @@ async fn an_endpoint_that_answers_as_a_proxy_does_is_passed_over_and_set_aside()
 
 #[tokio::test(start_paused = true)]
 async fn an_error_names_everybody_who_was_asked() {
-    let mut stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let mut stage = Harness::with_worker();
     stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
     stage.serve("cp2", "10.0.0.2");
     stage.give(&Access::reader(&["10.0.0.7", "10.0.0.8"]));
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     let told = cannot_tell(&cloud, &node).await;
     for asked in ["10.0.0.7:50000", "10.0.0.8:50000"] {
-        assert!(told.contains(asked), "{told}");
+        says(&told, asked);
     }
     // A machine that hangs makes nobody else suspect.
     stage.give(&Access::reader(&["10.0.0.2", FIRST]));
@@ -185,8 +178,7 @@ async fn an_error_names_everybody_who_was_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_was_cut_is_made_anew_within_the_call() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     for _ in 0..3 {
         found(&cloud, &node).await;
@@ -198,8 +190,7 @@ async fn a_connection_that_was_cut_is_made_anew_within_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_authority_is_trusted_beside_the_old_one_and_then_alone() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
     stage.talos.rotate_authority().unwrap();
@@ -214,8 +205,7 @@ async fn a_new_authority_is_trusted_beside_the_old_one_and_then_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn the_control_plane_is_learnt_and_asked_when_no_named_endpoint_answers() {
-    let mut stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let mut stage = Harness::with_worker();
     stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
@@ -231,25 +221,19 @@ async fn the_control_plane_is_learnt_and_asked_when_no_named_endpoint_answers() 
 
 #[tokio::test(start_paused = true)]
 async fn a_role_that_is_too_small_is_told_as_denied() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     stage.give(&Access::reader(&[FIRST]).roles(&["os:nobody"]));
     let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
     let Lookup::CannotTell(error) = look(&cloud, &node).await else {
         panic!("nothing can be told");
     };
     assert_eq!(error.kind(), CloudErrorKind::Denied);
-    assert!(
-        error.chain().contains("not authorized"),
-        "{}",
-        error.chain()
-    );
+    says(&error.chain(), "not authorized");
 }
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_53_endpoints_of_the_environment_are_called() {
-    let mut stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let mut stage = Harness::with_worker();
     stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
     stage.silence().await;
     stage.serve("cp2", "10.0.0.2");
@@ -263,8 +247,7 @@ async fn talos_case_53_endpoints_of_the_environment_are_called() {
 #[tokio::test(start_paused = true)]
 async fn two_runs_of_one_seed_are_the_same() {
     async fn run() -> String {
-        let mut stage = Stage::new();
-        stage.metal("w1", &["eth0/10.8.0.11/24"]);
+        let mut stage = Harness::with_worker();
         stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
         stage.serve("cp2", "10.0.0.2");
         stage.give(&Access::reader(&[FIRST, "10.0.0.2", "10.0.0.3"]));

@@ -6,11 +6,11 @@ use bowline_core::MachineAnswer;
 use bowline_simulator_talos::Access;
 
 use crate::Need;
-use crate::testing::cluster::{FIRST, Stage, found};
+use crate::testing::cluster::{FIRST, Harness, found};
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_88_without_usable_credentials_there_is_no_start_where_machines_are_asked() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let config = stage.path("config");
     for (text, words) in [
         (Some(""), "it is empty"),
@@ -31,7 +31,7 @@ async fn talos_case_88_without_usable_credentials_there_is_no_start_where_machin
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_93_certificates_need_no_credentials() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     std::fs::remove_file(stage.path("config")).unwrap();
     let cloud = stage.build("", &[], Need::Nodes).unwrap();
     assert_eq!(cloud.ready(), Ok(()));
@@ -51,8 +51,7 @@ async fn talos_case_93_certificates_need_no_credentials() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_87_a_bad_cloud_config_changes_nothing_and_a_good_one_is_taken() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let node = stage.node("w1", "10.8.0.11");
     let cloud = stage.cloud("transformations: [{labels: {a: old}}]");
     let rows = [
@@ -73,7 +72,7 @@ async fn talos_case_87_a_bad_cloud_config_changes_nothing_and_a_good_one_is_take
 
 #[tokio::test(start_paused = true)]
 async fn a_cloud_config_that_cannot_be_used_stops_the_start() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let wrong = stage.build("global: [", &[], Need::Machines).err().unwrap();
     assert!(wrong.to_string().contains("cloud.yaml"), "{wrong}");
     stage.give(&Access::reader(&[FIRST]));

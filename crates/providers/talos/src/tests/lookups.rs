@@ -1,5 +1,6 @@
 //! What nodes get from their machines.
 
+use bowline_test_kit::begins;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use bowline_talos_api::Single as _;
 use bowline_talos_api::specs::PlatformMetadataSpec;
 use tokio::time::Instant;
 
-use crate::testing::cluster::{Stage, addresses, cannot_tell, found, id, look};
+use crate::testing::cluster::{Harness, addresses, cannot_tell, found, id, look};
 
 const ERRORS: &str = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
 
@@ -24,7 +25,7 @@ fn hcloud() -> PlatformSpec {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_12_the_second_address_answers_where_the_first_does_not() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.metal("w1", &["eth0/fd00:8::11/64"]);
     let cloud = stage.cloud("");
     let instance = found(&cloud, &stage.node("w1", "10.8.0.11,fd00:8::11")).await;
@@ -36,7 +37,7 @@ async fn talos_case_12_the_second_address_answers_where_the_first_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_11_the_preferred_family_is_asked_first() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let own = ["eth0/10.8.0.11/24", "eth0/fd00:8::11/64"];
     stage.metal("w1", &own);
     let node = stage.node("w1", "10.8.0.11,fd00:8::11");
@@ -48,12 +49,12 @@ async fn talos_case_11_the_preferred_family_is_asked_first() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_13_without_an_answer_nothing_is_said() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let cloud = stage.cloud("");
     let told = cannot_tell(&cloud, &stage.node("w1", "10.8.0.11,fd00:8::11")).await;
-    assert!(
-        told.starts_with("error getting metadata from the node w1: 10.0.0.1:50000 answered"),
-        "{told}"
+    begins(
+        &told,
+        "error getting metadata from the node w1: 10.0.0.1:50000 answered",
     );
     assert_eq!(stage.metric(ERRORS), 2);
     let told = cannot_tell(&cloud, &stage.node("w1", "nothing")).await;
@@ -62,7 +63,7 @@ async fn talos_case_13_without_an_answer_nothing_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_14_a_part_with_a_blank_is_no_address() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.metal("w1", &["eth0/10.8.0.11/24", "eth0/fd00:8::11/64"]);
     let cloud = stage.cloud("");
     let instance = found(&cloud, &stage.node("w1", "10.8.0.11, fd00:8::11")).await;
@@ -76,7 +77,7 @@ async fn talos_case_14_a_part_with_a_blank_is_no_address() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_15_and_16_without_an_annotation_nobody_is_asked() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let cloud = stage.cloud("");
     let mut node = (*stage.node("w1", "")).clone();
     node.annotations.clear();
@@ -93,8 +94,7 @@ async fn talos_case_15_and_16_without_an_annotation_nobody_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_does_not_run_talos_is_left_to_others() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let cloud = stage.cloud("");
     let mut node = (*stage.node("w1", "10.8.0.11")).clone();
     node.os_image = "Debian GNU/Linux 12 (bookworm)".into();
@@ -108,7 +108,7 @@ async fn a_node_that_does_not_run_talos_is_left_to_others() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_22_the_clusters_name_comes_from_the_talosconfig_unless_it_is_said() {
-    let stage = Stage::with(Config {
+    let stage = Harness::with(Config {
         cluster_name: "prod-eu".into(),
         ..Config::default()
     });
@@ -123,7 +123,7 @@ async fn talos_case_22_the_clusters_name_comes_from_the_talosconfig_unless_it_is
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_25_a_machine_that_does_not_know_its_id_yet_is_waited_for() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let boot = MachineSpec::named("w1", &["eth0/10.8.0.11/24"])
         .platform(hcloud())
         .stage(Boot::MetadataPartial);
@@ -140,7 +140,7 @@ async fn talos_case_25_a_machine_that_does_not_know_its_id_yet_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_26_a_platform_without_ids_is_not_waited_for() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let platform = PlatformSpec {
         platform: "nocloud".into(),
         instance_id: "abc".into(),
@@ -153,8 +153,7 @@ async fn talos_case_26_a_platform_without_ids_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_27_metadata_that_is_not_there_comes_later() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let at = PlatformMetadataSpec::ID;
     let metadata: PlatformMetadataSpec = stage.talos.read("w1", at).unwrap();
     stage
@@ -174,7 +173,7 @@ async fn talos_case_27_metadata_that_is_not_there_comes_later() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_28_the_firmware_is_only_asked_for_where_a_rule_for_the_machine_needs_it() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let system = SystemSpec {
         sku_number: "c2-m4".into(),
         ..SystemSpec::default()
@@ -195,7 +194,7 @@ async fn talos_case_28_the_firmware_is_only_asked_for_where_a_rule_for_the_machi
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_49_a_machine_without_firmware_facts_has_empty_ones() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     stage.add(&MachineSpec::named("w1", &["eth0/10.8.0.11/24"]).without_system());
     let cloud = stage.cloud("transformations: [{labels: {uuid: \"{{ .UUID }}\"}}]");
     let instance = found(&cloud, &stage.node("w1", "10.8.0.11")).await;
@@ -205,8 +204,7 @@ async fn talos_case_49_a_machine_without_firmware_facts_has_empty_ones() {
 #[tokio::test(start_paused = true)]
 async fn firmware_that_cannot_be_asked_for_fails_the_node() {
     use bowline_simulator_talos::Failure;
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let cloud = stage.cloud("transformations: [{labels: {uuid: \"{{ .UUID }}\"}}]");
     let node = stage.node("w1", "10.8.0.11");
     found(&cloud, &node).await;
@@ -223,8 +221,7 @@ async fn firmware_that_cannot_be_asked_for_fails_the_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_fails_is_told_and_counted() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     let cloud = stage.cloud("transformations: [{name: x, labels: {a: \"{{ slice .Zone 0 9 }}\"}}]");
     let told = cannot_tell(&cloud, &stage.node("w1", "10.8.0.11")).await;
     assert!(told.starts_with("error transforming node: "), "{told}");
@@ -234,8 +231,7 @@ async fn a_rule_that_fails_is_told_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_58_a_machine_that_never_answers_costs_its_own_node_alone() {
-    let stage = Stage::new();
-    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let stage = Harness::with_worker();
     stage.metal("w2", &["eth0/10.8.0.12/24", "eth0/fd00:8::12/64"]);
     stage.talos.hang("w2", true).unwrap();
     let cloud = stage.cloud("");
@@ -270,7 +266,7 @@ async fn talos_case_58_a_machine_that_never_answers_costs_its_own_node_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_90_addresses_keep_the_machines_order() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let own = [
         "eth0/10.8.0.11/24",
         "eth10/198.51.100.9/24",
@@ -290,7 +286,7 @@ async fn talos_case_90_addresses_keep_the_machines_order() {
 
 #[tokio::test(start_paused = true)]
 async fn many_machines_are_asked_at_once_on_one_connection() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let nodes: Vec<_> = (0..100)
         .map(|number| {
             let (name, ip) = (format!("w{number}"), format!("10.9.0.{number}"));
@@ -318,7 +314,7 @@ async fn many_machines_are_asked_at_once_on_one_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_59_presence_is_told_by_the_node_and_the_check_read_asks_an_endpoint() {
-    let mut stage = Stage::new();
+    let mut stage = Harness::new();
     let cloud = stage.cloud("");
     let mut gone = (*stage.node("n1", "10.0.0.5")).clone();
     gone.provider_id = Some("gce://p/z/n1".into());

@@ -6,11 +6,11 @@ use bowline_core::CloudErrorKind;
 use bowline_core::ipam::candidates;
 use bowline_simulator_talos::{Access, Config, MachineSpec};
 
-use crate::testing::cluster::{FIRST, Stage};
+use crate::testing::cluster::{FIRST, Harness};
 
 #[tokio::test(start_paused = true)]
 async fn the_clusters_ranges_come_from_a_control_plane() {
-    let mut stage = Stage::with(Config {
+    let mut stage = Harness::with(Config {
         pods: vec!["10.32.0.0/12".into(), "fd00:10:32::/64".into()],
         services: vec!["10.200.0.0/22".into()],
         ..Config::default()
@@ -31,7 +31,7 @@ async fn the_clusters_ranges_come_from_a_control_plane() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_99_ranges_that_cannot_be_read_now_can_be_later() {
-    let mut stage = Stage::new();
+    let mut stage = Harness::new();
     stage.silence().await;
     let cloud = stage.cloud("");
     assert_eq!(cloud.ready(), Ok(()), "nobody is called at the start");
@@ -44,7 +44,7 @@ async fn talos_case_99_ranges_that_cannot_be_read_now_can_be_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machines_networks_are_those_of_links_that_lead_outside() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let own = [
         "cilium_host/2001:db8:99::1/64",
         "dummy0/2001:db8:98::1/64",
@@ -77,7 +77,7 @@ async fn a_machines_networks_are_those_of_links_that_lead_outside() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_answer_is_an_error_and_no_answer() {
-    let stage = Stage::new();
+    let stage = Harness::new();
     let cloud = stage.cloud("");
     let networks = cloud.networks().unwrap();
     let silent = networks

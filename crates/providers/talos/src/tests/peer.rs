@@ -1,6 +1,7 @@
 //! The provider against a server that is not ours: the official runtime with the official types, which serves what
 //! `e2e/talos/tour.yaml` describes. `e2e/talos/run` starts it, and our simulator with the same machines.
 
+use bowline_test_kit::says;
 use std::sync::Arc;
 
 use bowline_core::{CloudName, Lookup, NodeAddress, error_chain};
@@ -92,11 +93,9 @@ async fn an_official_server_answers_our_client() {
         .iter()
         .map(|it| format!("{} {}", it.address, it.permanent))
         .collect();
-    assert!(
-        own.contains(&"2001:db8:4::10/64 true".to_owned()),
-        "{own:?}"
-    );
-    assert!(own.contains(&"203.0.113.10/32 false".to_owned()), "{own:?}");
+    for known in ["2001:db8:4::10/64 true", "203.0.113.10/32 false"] {
+        assert!(own.iter().any(|it| it == known), "{own:?}");
+    }
 
     let mut nobody = node("nobody", "10.0.0.99");
     nobody.created = clock.now();
@@ -104,8 +103,5 @@ async fn an_official_server_answers_our_client() {
         panic!("a machine that is not there was found");
     };
     let text = error_chain(&error);
-    assert!(
-        text.contains("error getting metadata from the node nobody"),
-        "{text}"
-    );
+    says(&text, "error getting metadata from the node nobody");
 }

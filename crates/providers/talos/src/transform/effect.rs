@@ -22,11 +22,8 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 /// Which part of a rule a value belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// Annotations of the node.
     Annotations,
-    /// Labels of the node.
     Labels,
-    /// Taints of the node.
     Taints,
     /// What is taken for the machine's metadata from then on.
     PlatformMetadata,
@@ -61,55 +58,33 @@ impl Section {
     }
 }
 
-/// What is wrong with one value of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EffectError {
-    /// The text is no template.
     #[error(
         "failed to transformer {what} {key:?}: failed to parse template {text:?}: template: transformer:{error}"
     )]
     Parse {
-        /// Which kind of value.
         what: &'static str,
         key: String,
         text: String,
-        /// Why.
         error: ParseError,
     },
-    /// The template cannot be rendered for that machine.
     #[error("failed to transformer {what} {key:?}: template: transformer:{reason}")]
     Render {
-        /// Which kind of value.
         what: &'static str,
         key: String,
-        /// Where and why.
         reason: String,
     },
-    /// No key of annotations.
     #[error("invalid annotation name {0:?}")]
     AnnotationName(String),
-    /// No key of labels.
     #[error("invalid label name {0:?}")]
     LabelName(String),
-    /// No value of labels.
     #[error("invalid label value {0:?}")]
     LabelValue(String),
-    /// A taint that is not for rules to set.
     #[error("invalid taint name {key:?}: [{reason}]")]
-    TaintName {
-        key: String,
-        /// Why.
-        reason: &'static str,
-    },
-    /// No taint.
+    TaintName { key: String, reason: &'static str },
     #[error("invalid taint value {text:?}: [{reason}]")]
-    TaintValue {
-        /// What was rendered.
-        text: String,
-        /// Why.
-        reason: String,
-    },
-    /// A field that rules cannot set.
+    TaintValue { text: String, reason: String },
     #[error("unsupported platform metadata field {0}")]
     Field(String),
 }
@@ -150,7 +125,6 @@ impl Field {
         }
     }
 
-    /// Sets the field to what was rendered.
     pub(super) fn set(self, metadata: &mut PlatformMetadata, rendered: &str) {
         let field = match self {
             Self::Region => &mut metadata.region,

@@ -76,7 +76,6 @@ pub(super) fn extremes() -> [Value; 2] {
     [nothing, (metadata, system)].map(|(metadata, system)| template_values(&metadata, &system))
 }
 
-/// What templates see.
 pub(super) fn template_values(metadata: &PlatformMetadata, system: &SystemInformation) -> Value {
     let group = |name, fields| Value::Record(Arc::new(Record { name, fields }));
     let text = |text: &String| Value::text(text);

@@ -11,7 +11,6 @@ const TEXT: &[Kind] = &[Kind::Text];
 const TWO_TEXTS: &[Kind] = &[Kind::Text, Kind::Text];
 const THREE_TEXTS: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text];
 
-/// All functions of a rule's templates.
 pub(super) static FUNCTIONS: LazyLock<Arc<Functions>> =
     LazyLock::new(|| Arc::new(Functions::builtin().with(OWN)));
 
@@ -25,71 +24,55 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 type Answer = Result<Value, String>;
 
+const fn row(
+    name: &'static str,
+    parameters: &'static [Kind],
+    call: fn(&[Value]) -> Answer,
+) -> (&'static str, Function) {
+    (name, Function::new(parameters, call))
+}
+
 const OWN: &[(&str, Function)] = &[
-    (
-        "default",
-        Function::new(&[Kind::Anything, Kind::Anything], default),
-    ),
-    (
-        "empty",
-        Function::new(&[Kind::Anything], |args| Ok(Value::Bool(args[0].is_zero()))),
-    ),
+    row("default", &[Kind::Anything, Kind::Anything], default),
+    row("empty", &[Kind::Anything], |args| {
+        Ok(Value::Bool(args[0].is_zero()))
+    }),
     (
         "coalesce",
         Function::with_rest(&[], Kind::Anything, coalesce),
     ),
-    (
+    row(
         "ternary",
-        Function::new(&[Kind::Anything, Kind::Anything, Kind::Boolean], ternary),
+        &[Kind::Anything, Kind::Anything, Kind::Boolean],
+        ternary,
     ),
-    (
-        "upper",
-        Function::new(TEXT, |args| text(args, 0).map(upper).map(own)),
-    ),
-    (
-        "lower",
-        Function::new(TEXT, |args| text(args, 0).map(lower).map(own)),
-    ),
-    (
-        "trim",
-        Function::new(TEXT, |args| Ok(Value::text(text(args, 0)?.trim()))),
-    ),
-    ("trimSuffix", Function::new(TWO_TEXTS, trim_suffix)),
-    ("trimPrefix", Function::new(TWO_TEXTS, trim_prefix)),
-    ("replace", Function::new(THREE_TEXTS, replace)),
-    ("regexFind", Function::new(TWO_TEXTS, regex_find)),
-    (
+    row("upper", TEXT, |args| text(args, 0).map(upper).map(own)),
+    row("lower", TEXT, |args| text(args, 0).map(lower).map(own)),
+    row("trim", TEXT, |args| Ok(Value::text(text(args, 0)?.trim()))),
+    row("trimSuffix", TWO_TEXTS, trim_suffix),
+    row("trimPrefix", TWO_TEXTS, trim_prefix),
+    row("replace", THREE_TEXTS, replace),
+    row("regexFind", TWO_TEXTS, regex_find),
+    row(
         "regexFindString",
-        Function::new(&[Kind::Text, Kind::Text, Kind::Integer], regex_find_string),
+        &[Kind::Text, Kind::Text, Kind::Integer],
+        regex_find_string,
     ),
-    (
-        "regexReplaceAll",
-        Function::new(THREE_TEXTS, regex_replace_all),
-    ),
-    (
-        "contains",
-        Function::new(TWO_TEXTS, |args| {
-            asks(args, |part, whole| whole.contains(part))
-        }),
-    ),
-    (
-        "hasPrefix",
-        Function::new(TWO_TEXTS, |args| {
-            asks(args, |part, whole| whole.starts_with(part))
-        }),
-    ),
-    (
-        "hasSuffix",
-        Function::new(TWO_TEXTS, |args| {
-            asks(args, |part, whole| whole.ends_with(part))
-        }),
-    ),
-    (
-        "b64enc",
-        Function::new(TEXT, |args| Ok(own(BASE64.encode(text(args, 0)?)))),
-    ),
-    ("b64dec", Function::new(TEXT, decode)),
-    ("getValue", Function::new(TWO_TEXTS, get_value)),
+    row("regexReplaceAll", THREE_TEXTS, regex_replace_all),
+    row("contains", TWO_TEXTS, |args| {
+        asks(args, |part, whole| whole.contains(part))
+    }),
+    row("hasPrefix", TWO_TEXTS, |args| {
+        asks(args, |part, whole| whole.starts_with(part))
+    }),
+    row("hasSuffix", TWO_TEXTS, |args| {
+        asks(args, |part, whole| whole.ends_with(part))
+    }),
+    row("b64enc", TEXT, |args| {
+        Ok(own(BASE64.encode(text(args, 0)?)))
+    }),
+    row("b64dec", TEXT, decode),
+    row("getValue", TWO_TEXTS, get_value),
 ];
 
 /// The text at a place; the engine has checked that there is one.

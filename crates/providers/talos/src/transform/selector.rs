@@ -36,35 +36,23 @@ enum Test {
     Regexp(GoRegex),
 }
 
-/// What is wrong with a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectorError {
-    /// `In` and `NotIn` need something to compare with.
     #[error("values must be non-empty for operator '{0}'")]
     NoValues(String),
-    /// `Exists` and `DoesNotExist` do not.
     #[error("values must be empty for operator {0}")]
     Values(String),
-    /// The others need one.
     #[error("values must have a single element for operator {0}")]
     NotOneValue(String),
-    /// No number.
     #[error("failed to parse value {0} as int")]
     NotANumber(String),
-    /// No regular expression.
     #[error("{pattern:?} is no regular expression: {reason}")]
-    Regexp {
-        pattern: String,
-        /// Why.
-        reason: String,
-    },
-    /// No operator.
+    Regexp { pattern: String, reason: String },
     #[error("{0} not a valid selector operator")]
     Operator(String),
 }
 
 impl Requirement {
-    /// Reads a comparison.
     pub(crate) fn new(key: &str, operator: &str, values: &[String]) -> Self {
         Self {
             key: key.to_lowercase(),
@@ -157,7 +145,6 @@ impl Term {
 }
 
 impl Selector {
-    /// Whether it says anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

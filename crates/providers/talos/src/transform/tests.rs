@@ -7,6 +7,7 @@ use crate::config::{Config, ConfigError};
 use crate::testing::node;
 use bowline_core::metadata::{Additions, additions};
 use bowline_core::{MetadataPolicy, NodeMetadata};
+use bowline_test_kit::{begins, ends, rows, says};
 
 fn metadata() -> PlatformMetadata {
     PlatformMetadata {
@@ -51,7 +52,6 @@ fn requirement(key: &str, operator: &str, values: &str) -> String {
     format!("[{{matchExpressions: [{inner}]}}]")
 }
 
-/// Why a file is refused.
 fn refused(rules: &str) -> String {
     match Config::read(&format!("transformations:\n{rules}")) {
         Err(error @ ConfigError::Rules(_)) => error.to_string(),
@@ -181,42 +181,20 @@ fn talos_case_33_numbers_are_compared_as_numbers() {
 
 #[test]
 fn talos_case_34_the_number_of_values_is_checked_at_load() {
-    for (operator, values, why) in [
-        ("In", "[]", "values must be non-empty for operator 'In'"),
-        (
-            "NotIn",
-            "[]",
-            "values must be non-empty for operator 'NotIn'",
-        ),
-        ("Exists", "[a]", "values must be empty for operator Exists"),
-        (
-            "DoesNotExist",
-            "[a]",
-            "values must be empty for operator DoesNotExist",
-        ),
-        (
-            "Gt",
-            "[]",
-            "values must have a single element for operator Gt",
-        ),
-        (
-            "Lt",
-            "[1, 2]",
-            "values must have a single element for operator Lt",
-        ),
-        (
-            "Regexp",
-            "[a, b]",
-            "values must have a single element for operator Regexp",
-        ),
-    ] {
+    for [operator, values, why] in rows(
+        "In           | []     | values must be non-empty for operator 'In'
+         NotIn        | []     | values must be non-empty for operator 'NotIn'
+         Exists       | [a]    | values must be empty for operator Exists
+         DoesNotExist | [a]    | values must be empty for operator DoesNotExist
+         Gt           | []     | values must have a single element for operator Gt
+         Lt           | [1, 2] | values must have a single element for operator Lt
+         Regexp       | [a, b] | values must have a single element for operator Regexp",
+    ) {
         let selector = requirement("zone", operator, values);
         let error = refused(&format!("- name: r\n  nodeSelector: {selector}\n"));
-        assert!(
-            error.ends_with(&format!(
-                "transformations[0] (r).nodeSelector[0].matchExpressions[0]: {why}"
-            )),
-            "{error}"
+        ends(
+            &error,
+            &format!("transformations[0] (r).nodeSelector[0].matchExpressions[0]: {why}"),
         );
     }
 }
@@ -227,10 +205,7 @@ fn talos_case_35_operators_have_one_spelling() {
         "- nodeSelector: {}\n",
         requirement("zone", "in", "[a]")
     ));
-    assert!(
-        error.ends_with("in not a valid selector operator"),
-        "{error}"
-    );
+    ends(&error, "in not a valid selector operator");
 }
 
 #[test]
@@ -262,24 +237,18 @@ fn talos_case_38_fields_that_cannot_be_set() {
     let wrong = "platformMetadata: {hostname: x, Platform: y, wrong: \"{{ .Nope }}\"}";
     // For every machine it is found when the rules are read.
     let error = refused(&format!("- {wrong}"));
-    assert!(error.contains("can't evaluate field Nope"), "{error}");
+    says(&error, "can't evaluate field Nope");
     let selector = "nodeSelector: [{matchExpressions: [{key: platform, operator: Exists}]}]";
     let error = apply(&format!("- {selector}\n  {wrong}"), &metadata()).unwrap_err();
-    assert!(
-        error.contains("failed to transformer platform metadata \"wrong\""),
-        "{error}"
-    );
-    assert!(error.contains("can't evaluate field Nope"), "{error}");
+    says(&error, "failed to transformer platform metadata \"wrong\"");
+    says(&error, "can't evaluate field Nope");
     let idle = apply(
         "- platformMetadata: {hostname: x, Platform: \"{{ .Nope }}\"}",
         &metadata(),
     );
     assert_eq!(idle.unwrap().metadata, metadata());
     let error = refused("- platformMetadata: {tAgs: x}");
-    assert!(
-        error.ends_with("unsupported platform metadata field tAgs"),
-        "{error}"
-    );
+    ends(&error, "unsupported platform metadata field tAgs");
 }
 
 #[test]
@@ -314,22 +283,16 @@ fn talos_case_42_labels_in_kubernetes_name_spaces_are_set() {
 #[test]
 fn talos_case_43_bad_keys_and_values_of_labels() {
     let error = refused("- labels: {\"-bad\": v}");
-    assert!(
-        error.ends_with("labels[\"-bad\"]: invalid label name \"-bad\""),
-        "{error}"
-    );
+    ends(&error, "labels[\"-bad\"]: invalid label name \"-bad\"");
     let selector = requirement("platform", "Exists", "[]");
     let rules = format!("- nodeSelector: {selector}\n  labels: {{\"-bad\": v}}");
     let error = apply(&rules, &metadata()).unwrap_err();
     assert_eq!(error, "transformations[0]: invalid label name \"-bad\"");
     let long = "- labels: {a: \"{{ printf \\\"%064d\\\" 1 }}\"}";
     let error = apply(long, &metadata()).unwrap_err();
-    assert!(error.contains("invalid label value \"000"), "{error}");
+    says(&error, "invalid label value \"000");
     let error = refused("- annotations: {\"a b\": v}");
-    assert!(
-        error.ends_with("invalid annotation name \"a b\""),
-        "{error}"
-    );
+    ends(&error, "invalid annotation name \"a b\"");
 }
 
 fn marks_of(result: Transformed) -> NodeMetadata {
@@ -396,35 +359,20 @@ fn talos_case_46_which_texts_are_taints() {
     ] {
         assert_eq!(read(text).unwrap().taints, [Taint::new("k", value, effect)]);
     }
-    for (text, why) in [
-        (
-            "a:b:NoSchedule",
-            "invalid taint value \"a:b:NoSchedule\": [taint value is not valid]",
-        ),
-        (
-            "v:Later",
-            "invalid taint value \"v:Later\": [taint effect \"Later\" is not valid]",
-        ),
-        ("", "[taint effect \"\" is not valid]"),
-    ] {
+    for [text, why] in rows(
+        r#"a:b:NoSchedule | invalid taint value "a:b:NoSchedule": [taint value is not valid]
+           v:Later        | invalid taint value "v:Later": [taint effect "Later" is not valid]
+                          | [taint effect "" is not valid]"#,
+    ) {
         let error = read(text).unwrap_err();
-        assert!(error.contains(why), "{error}");
+        says(&error, why);
     }
-    for (key, why) in [
-        (
-            "node.kubernetes.io/pid-pressure",
-            "taint in kubernetes namespace",
-        ),
-        (
-            "node.cloudprovider.kubernetes.io/shutdown",
-            "taint in cloud provider namespace",
-        ),
-    ] {
+    for [key, why] in rows(
+        "node.kubernetes.io/pid-pressure           | taint in kubernetes namespace
+         node.cloudprovider.kubernetes.io/shutdown | taint in cloud provider namespace",
+    ) {
         let error = refused(&format!("- taints: {{{key}: NoSchedule}}"));
-        assert!(
-            error.ends_with(&format!("invalid taint name \"{key}\": [{why}]")),
-            "{error}"
-        );
+        ends(&error, &format!("invalid taint name \"{key}\": [{why}]"));
     }
     assert!(
         apply(
@@ -482,15 +430,9 @@ fn talos_case_50_a_bad_template_concerns_those_that_match() {
         ..metadata()
     };
     let error = apply(&rules, &metal).unwrap_err();
-    assert!(
-        error.starts_with("transformations[0] (gpu): failed to transformer"),
-        "{error}"
-    );
+    begins(&error, "transformations[0] (gpu): failed to transformer");
     let error = refused("- labels: {a: \"{{ if }}\"}");
-    assert!(
-        error.contains("transformations[0].labels[\"a\"]"),
-        "{error}"
-    );
+    says(&error, "transformations[0].labels[\"a\"]");
 }
 
 #[test]
@@ -520,9 +462,9 @@ fn talos_case_86_a_bad_expression_is_refused_in_any_term() {
     let bad = "{matchExpressions: [{key: hostname, operator: Regexp, values: [\"[\"]}]}";
     for selector in [format!("[{bad}]"), format!("[{{}}, {bad}]")] {
         let error = refused(&format!("- nodeSelector: {selector}"));
-        assert!(
-            error.contains("\"[\" is no regular expression: error parsing regexp"),
-            "{error}"
+        says(
+            &error,
+            "\"[\" is no regular expression: error parsing regexp",
         );
     }
 }
@@ -545,7 +487,7 @@ fn a_bad_expression_on_a_field_that_no_machine_has_is_told_and_stops_nobody() {
 #[test]
 fn a_field_that_does_not_exist_is_found_when_the_rules_are_read() {
     let error = refused("- labels: {a: \"{{ .Nope }}\"}");
-    assert!(error.contains("Nope"), "{error}");
+    says(&error, "Nope");
     let rule = "- nodeSelector: [{matchExpressions: [{key: platform, operator: Exists}]}]\n  labels: {a: \"{{ .Nope }}\"}";
     let found = config(rule).findings;
     assert_eq!(found.len(), 1);

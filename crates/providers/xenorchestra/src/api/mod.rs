@@ -22,7 +22,6 @@ pub(crate) use types::{Cpus, Memory};
 /// Ids in one filter. A request line of 16 KiB holds 400; this leaves room for a long URL.
 pub(crate) const IDS_AT_ONCE: usize = 200;
 
-/// The API of one server.
 #[derive(Clone)]
 pub(crate) struct Api {
     session: Arc<Session>,
@@ -95,7 +94,6 @@ impl Api {
         self.list("hosts", fields, filter).await
     }
 
-    /// The server's connections to pools.
     pub(crate) async fn connections(&self) -> Result<Listing<Connection>, CloudError> {
         self.list("servers", "*", None).await
     }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Vm {
     pub(crate) id: Uuid,
@@ -36,7 +35,6 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// The fields that are asked for.
     pub(crate) const FIELDS: &str = "id,name_label,power_state,CPUs,memory,mainIpAddress,\
                                      addresses,tags,$container,$pool,$poolId";
 
@@ -55,7 +53,6 @@ impl Vm {
     }
 }
 
-/// What a VM does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum PowerState {
     Running,
@@ -79,7 +76,6 @@ pub(crate) struct Memory {
     pub(crate) limits: Vec<u64>,
 }
 
-/// A hypervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Host {
     pub(crate) id: Uuid,
@@ -105,7 +101,6 @@ impl HostLoad {
     }
 }
 
-/// A cluster of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Pool {
     pub(crate) id: Uuid,
@@ -113,7 +108,6 @@ pub(crate) struct Pool {
     pub(crate) name_label: Option<String>,
 }
 
-/// The server's connection to a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Connection {
     #[serde(default, deserialize_with = "if_readable")]

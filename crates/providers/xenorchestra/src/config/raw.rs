@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 
-/// The file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawConfig {
@@ -41,7 +40,6 @@ pub(super) struct RawConfig {
     pub(super) servers: Vec<RawServer>,
 }
 
-/// One of several servers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawServer {
@@ -72,7 +70,6 @@ impl Default for Switch {
 }
 
 impl RawConfig {
-    /// Reads the first document of `text`.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
         let file = |reason: &str| ConfigError::File {
             reason: reason.to_owned(),

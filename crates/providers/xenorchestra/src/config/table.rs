@@ -2,26 +2,12 @@
 //! variables by row, and the reference page is made of the rows.
 
 use bowline_core::{Variable, variable_table};
-
-const fn row(
-    name: &'static str,
-    default: &'static str,
-    allowed: &'static str,
-    meaning: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        meaning,
-        default,
-        allowed,
-    }
-}
+use bowline_provider::row;
 
 const URL_ALLOWED: &str = "an http or https URL; a path before `/rest/v0` may stand in it";
 const TOKEN_ALLOWED: &str = "an authentication token";
 const DURATION: &str = "a duration with its unit, such as `60s` or `1m30s`";
 
-/// Where the server is.
 pub const XOA_URL: Variable = row("XOA_URL", "none", URL_ALLOWED, "Root of Xen Orchestra.");
 pub const XOA_TOKEN: Variable = row("XOA_TOKEN", "none", TOKEN_ALLOWED, "Authentication token.");
 pub const XOA_USER: Variable = row(
@@ -36,14 +22,12 @@ pub const XOA_PASSWORD: Variable = row(
     "a password",
     "Password of the user. A token of 30 days is made with it and renewed in time.",
 );
-/// Whether certificates are not looked at.
 pub const XOA_INSECURE: Variable = row(
     "XOA_INSECURE",
     "false",
     "`1`, `t`, `T`, `TRUE`, `true`, `True`, `0`, `f`, `F`, `FALSE`, `false`, `False`",
     "Accept any certificate of the server.",
 );
-/// How long a request may take.
 pub const XOA_CLIENT_TIMEOUT: Variable = row(
     "XOA_CLIENT_TIMEOUT",
     "30s",
@@ -155,7 +139,6 @@ pub const KEYS: [Variable; 16] = [
     row("servers[].url, …", "as above", "as above", "As above."),
 ];
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let keys = variable_table("Key of the file", &KEYS);
     let variables = variable_table("Variable", &VARIABLES);

@@ -1,4 +1,5 @@
 use super::*;
+use bowline_test_kit::rows;
 use std::collections::BTreeMap;
 
 fn of(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -239,14 +240,11 @@ fn several_servers_are_a_list_beside_the_original_s_keys() {
     let with_main = format!("{URL}token: a\n{servers}");
     assert_eq!(names(file(&with_main).unwrap()), ["main", "paris", "lyon"]);
     assert!(file(&with_main).unwrap().servers[2].insecure);
-    for (written, wanted) in [
-        ("- {name: a, url: https://x}", "servers[0]: either token"),
-        (
-            "- {name: main, url: https://x, token: t}",
-            "servers[0]: invalid name",
-        ),
-        ("- {url: https://x, token: t}", "servers[0]: invalid name"),
-    ] {
+    for [written, wanted] in rows(
+        "- {name: a, url: https://x}              | servers[0]: either token
+         - {name: main, url: https://x, token: t} | servers[0]: invalid name
+         - {url: https://x, token: t}             | servers[0]: invalid name",
+    ) {
         let wrong = text(file(&format!("servers:\n{written}\n")));
         assert!(wrong.starts_with(wanted), "{wrong}");
     }
@@ -273,16 +271,10 @@ fn what_is_beyond_the_original_is_off_unless_it_is_asked_for() {
     );
     assert_eq!(nodes.tag_prefix.as_deref(), Some("k8s/label="));
     assert!(!config.events);
-    for (written, wanted) in [
-        (
-            "addressMode: all",
-            "invalid addressMode: \"all\" is none of compat, internal, classify",
-        ),
-        (
-            "addressInclude: [ten]",
-            "invalid addressInclude: \"ten\" is no CIDR",
-        ),
-    ] {
+    for [written, wanted] in rows(
+        r#"addressMode: all      | invalid addressMode: "all" is none of compat, internal, classify
+           addressInclude: [ten] | invalid addressInclude: "ten" is no CIDR"#,
+    ) {
         assert_eq!(text(file(&format!("{URL}token: a\n{written}\n"))), wanted);
     }
 }

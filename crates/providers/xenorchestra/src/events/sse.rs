@@ -11,7 +11,6 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// An event that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("an event is longer than {LONGEST} bytes")]
 pub(super) struct TooLong;

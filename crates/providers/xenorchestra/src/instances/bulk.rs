@@ -27,16 +27,13 @@ pub(super) fn wanted(nodes: &[Arc<Node>], questions: &[Question]) -> Wanted {
     wanted
 }
 
-/// What the servers show in bulk.
 pub(super) struct Bulk {
     pub(super) servers: Vec<Seen>,
     /// Whether all of them show all that is asked for.
     pub(super) complete: bool,
-    /// Whether only a few are asked for.
     pub(super) few: bool,
 }
 
-/// What one server shows in bulk.
 pub(super) enum Seen {
     NotAsked,
     Shown(BTreeMap<Uuid, Vm>),
@@ -63,7 +60,6 @@ impl Bulk {
     }
 }
 
-/// Names around VMs at one server.
 pub(super) struct Names {
     pub(super) hosts: BTreeMap<Uuid, String>,
     pub(super) pools: BTreeMap<Uuid, String>,

@@ -5,13 +5,17 @@ use uuid::Uuid;
 
 use crate::id::{VmId, claim, swapped, uuid};
 
-/// What has to be asked about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// About the VM that its provider id names.
-    ById { vm: Uuid, pool: Option<Uuid> },
+    ById {
+        vm: Uuid,
+        pool: Option<Uuid>,
+    },
     /// About the VM that its machine says it is, in one byte order or the other.
-    ByMachine { plain: Uuid, swapped: Uuid },
+    ByMachine {
+        plain: Uuid,
+        swapped: Uuid,
+    },
     /// Nothing: its provider id is of this cloud, and none that it gives.
     Malformed(String),
     /// Nothing: it is somebody else's, or has nothing to tell by.
@@ -19,7 +23,6 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// The ids to ask for, in order.
     pub(super) fn ids(&self) -> Vec<Uuid> {
         match self {
             Self::ById { vm, .. } => vec![*vm],
@@ -35,7 +38,6 @@ impl Question {
     }
 }
 
-/// What has to be asked about that node.
 pub(super) fn question(node: &Node) -> Question {
     let Some(provider_id) = &node.provider_id else {
         return match uuid(node.system_uuid.trim()) {

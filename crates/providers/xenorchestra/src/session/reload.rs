@@ -1,10 +1,9 @@
 //! The cloud config file, read again and again: a mounted Secret turns a link when it changes.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_http::SmallFile;
+use bowline_http::{Followed, Offer, SmallFile};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -16,20 +15,11 @@ pub(crate) const RELOAD_EVERY: Duration = Duration::from_secs(10);
 /// As long as the program takes at its start.
 const LONGEST_FILE: usize = 1024 * 1024;
 
-/// What follows the file.
 pub(crate) struct Reload {
     file: SmallFile,
     sessions: Vec<Arc<Session>>,
-    seen: Mutex<Seen>,
-}
-
-struct Seen {
-    /// What is in use, apart from servers.
-    config: Config,
-    /// The last content that was looked at.
-    content: Option<Vec<u8>>,
-    /// What was last complained of.
-    complaint: Option<String>,
+    /// What is in use, apart from servers; and the file.
+    seen: Mutex<(Config, Followed<Vec<u8>>)>,
 }
 
 impl Reload {
@@ -38,11 +28,7 @@ impl Reload {
         Some(Self {
             file: SmallFile::new(config.file.clone()?, LONGEST_FILE),
             sessions,
-            seen: Mutex::new(Seen {
-                config: config.clone(),
-                content: None,
-                complaint: None,
-            }),
+            seen: Mutex::new((config.clone(), Followed::default())),
         })
     }
 
@@ -50,23 +36,18 @@ impl Reload {
     /// file that cannot be used changes nothing.
     pub(crate) async fn look(&self) -> bool {
         let mut seen = self.seen.lock().await;
-        let content = self.file.read().await;
-        if let Ok(content) = &content
-            && seen.content.as_ref() == Some(content)
-        {
-            return false;
-        }
-        match read(content) {
-            Ok((config, content)) => {
-                seen.content = Some(content);
-                seen.complaint = None;
-                self.apply(&mut seen.config, config)
-            }
-            Err(reason) => {
-                if seen.complaint.as_ref() != Some(&reason) {
+        let (in_use, followed) = &mut *seen;
+        let offer = match self.file.read().await {
+            Ok(content) => followed.offer(content, |content| read(content)),
+            Err(error) => Offer::Refused(error.to_string()),
+        };
+        match offer {
+            Offer::Same => false,
+            Offer::Taken(config) => self.apply(in_use, config),
+            Offer::Refused(reason) => {
+                if followed.is_news(&reason, Duration::ZERO) {
                     let file = self.file.path().display();
                     warn!("the cloud config file {file} cannot be used, nothing changes: {reason}");
-                    seen.complaint = Some(reason);
                 }
                 false
             }
@@ -108,9 +89,7 @@ impl Reload {
     }
 }
 
-fn read(content: io::Result<Vec<u8>>) -> Result<(Config, Vec<u8>), String> {
-    let content = content.map_err(|error| error.to_string())?;
-    let text = str::from_utf8(&content).map_err(|_| "it is not UTF-8".to_owned())?;
-    let config = Config::of_file(text).map_err(|error| error.to_string())?;
-    Ok((config, content))
+fn read(content: &[u8]) -> Result<Config, String> {
+    let text = str::from_utf8(content).map_err(|_| "it is not UTF-8".to_owned())?;
+    Config::of_file(text).map_err(|error| error.to_string())
 }

@@ -19,7 +19,6 @@ const LONGEST_MESSAGE: usize = 32 * 1024 * 1024;
 const OTHER_MESSAGES: usize = 1000;
 /// From http to https, and one more.
 const REDIRECTS: usize = 2;
-/// The server's number for a wrong password.
 const INVALID_CREDENTIALS: i64 = 3;
 
 /// Signs in with `credentials` and makes a token.
@@ -107,7 +106,6 @@ struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    /// Calls a method and waits for its result.
     async fn ask(&mut self, method: &str, params: Value) -> Result<Value, SignInError> {
         let id = self.next;
         self.next += 1;

@@ -36,19 +36,16 @@ const LIFE_IN_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What people see in the list of their tokens.
 const DESCRIPTION: &str = "Bowline cloud controller manager";
 
-/// A token that was made.
 pub(super) struct Token {
     pub(super) value: Secret,
     pub(super) made: Timestamp,
     pub(super) expires: Option<Timestamp>,
 }
 
-/// Why there is none.
 #[derive(Debug)]
 pub(super) enum SignInError {
     /// The server knows better: trying the same again soon makes it worse.
     Refused(CloudError),
-    /// It could not be tried.
     Failed(CloudError),
 }
 
@@ -59,13 +56,11 @@ pub(super) fn client_id(url: &str, user: &str) -> String {
     format!("bowline-{}", short_hash(&text))
 }
 
-/// What is asked for.
 fn wish(config: &ServerConfig, user: &str) -> Value {
     let id = client_id(&config.url.to_string(), user);
     json!({ "client": { "id": id }, "description": DESCRIPTION, "expiresIn": LIFE })
 }
 
-/// Signs in at that server.
 pub(super) async fn sign_in(way: &Way, clock: &Clock) -> Result<Token, SignInError> {
     let Login::Password { user, password } = &way.config.login else {
         let text = "there is no password to sign in with";

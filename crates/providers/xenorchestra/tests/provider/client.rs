@@ -6,13 +6,13 @@ use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Quirks};
 use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
 
-use crate::stage::{AUTHORITY, Stage, VM1, cannot_tell, cloud, found, orchestra, w1, wait};
+use crate::harness::{AUTHORITY, Harness, VM1, cannot_tell, cloud, found, orchestra, w1, wait};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_14_every_request_carries_the_cookie_and_nothing_else() {
-    let stage = Stage::configured("").await;
+    let stage = Harness::configured("").await;
     found(stage.ask_one(&w1()).await);
     wait(Duration::from_secs(10)).await;
     let heard = stage.sim.heard();
@@ -36,7 +36,7 @@ async fn xenorchestra_case_11_requests_go_below_the_path_of_the_url() {
         ..Quirks::default()
     };
     let file = format!("url: http://xo.sim/base/\ntoken: {DEFAULT_TOKEN}\nevents: no\n");
-    let stage = Stage::of(&file, quirks).await;
+    let stage = Harness::of(&file, quirks).await;
     found(stage.ask_one(&w1()).await);
     let heard = stage.sim.heard();
     assert!(
@@ -118,16 +118,16 @@ async fn xenorchestra_case_12_white_space_around_a_token_is_not_sent() {
         _ => None,
     };
     let config = Config::read(variable, None).unwrap();
-    let stage = Stage::raw(&config, Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config, Quirks::default(), AUTHORITY);
     found(stage.ask_one(&w1()).await);
 }
 
 /// A stage whose configuration is in a file, with that token.
-async fn in_file(folder: &std::path::Path, token: &str) -> (Stage, std::path::PathBuf) {
+async fn in_file(folder: &std::path::Path, token: &str) -> (Harness, std::path::PathBuf) {
     let path = folder.join("config.yaml");
     std::fs::write(&path, content(token)).unwrap();
     let config = Config::of_file(&content(token)).unwrap().following(&path);
-    let stage = Stage::raw(&config, Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config, Quirks::default(), AUTHORITY);
     wait(Duration::from_secs(1)).await;
     (stage, path)
 }
@@ -151,7 +151,7 @@ async fn xenorchestra_case_18_a_refused_token_is_an_error_and_the_file_is_read_a
         .sim
         .set_token(token, bowline_simulator_xenorchestra::DEFAULT_USER);
     std::fs::write(&path, content(token)).unwrap();
-    crate::stage::gone(stage.presence(&w1()).await);
+    crate::harness::gone(stage.presence(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]

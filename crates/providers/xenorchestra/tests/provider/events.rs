@@ -5,11 +5,11 @@ use std::time::Duration;
 use bowline_core::Lookup;
 use bowline_simulator_xenorchestra::{Connection, NAME, Quirks, VmSpec};
 
-use crate::stage::{H1, H2, PA, Stage, VM1, cannot_tell, found, fresh, gone, id1, w1, wait};
+use crate::harness::{H1, H2, Harness, PA, VM1, cannot_tell, found, fresh, gone, id1, w1, wait};
 
 /// With events, followed since the first question.
-async fn followed() -> Stage {
-    let stage = Stage::configured("").await;
+async fn followed() -> Harness {
+    let stage = Harness::configured("").await;
     found(stage.ask_one(&w1()).await);
     wait(Duration::from_secs(5)).await;
     assert_eq!(stage.sim.listening(), 1);
@@ -106,7 +106,7 @@ async fn a_server_without_events_is_asked() {
         "url: http://xo.sim\ntoken: {}\n",
         bowline_simulator_xenorchestra::DEFAULT_TOKEN
     );
-    let stage = Stage::of(&file, quirks).await;
+    let stage = Harness::of(&file, quirks).await;
     found(stage.ask_one(&w1()).await);
     wait(Duration::from_secs(1800)).await;
     let events = |calls: Vec<String>| calls.iter().filter(|it| it.contains("/events")).count();

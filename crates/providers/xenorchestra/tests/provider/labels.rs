@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_core::{LabelChange, LabelSync, Node, follow_labels};
 
-use crate::stage::{H1, H2, H3, PA, PB, Stage, VM1, found, status, w1, wait};
+use crate::harness::{H1, H2, H3, Harness, PA, PB, VM1, found, status, w1, wait};
 
 /// The node of VM1 as it was initialised.
 fn labelled() -> Node {
@@ -28,11 +28,11 @@ fn labelled() -> Node {
     node
 }
 
-fn sync(stage: &Stage) -> &dyn LabelSync {
+fn sync(stage: &Harness) -> &dyn LabelSync {
     stage.cloud.label_sync().unwrap()
 }
 
-async fn follow(stage: &Stage, node: &mut Node) -> LabelChange {
+async fn follow(stage: &Harness, node: &mut Node) -> LabelChange {
     let instance = found(stage.ask_one(node).await);
     let change = follow_labels(sync(stage), node, &instance);
     assert_eq!(change.skipped, []);
@@ -58,7 +58,7 @@ const HOST_NAME: &str = "topology.k8s.xenorchestra/host_name_label";
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = labelled();
     assert_eq!(follow(&stage, &mut node).await, LabelChange::default());
     stage.sim.migrate(VM1, H2).unwrap();
@@ -84,7 +84,7 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_in_another_pool_has_another_region() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = labelled();
     stage.sim.migrate(VM1, H3).unwrap();
     let change = follow(&stage, &mut node).await;
@@ -106,7 +106,7 @@ async fn a_vm_in_another_pool_has_another_region() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_grows_is_told_without_worry() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = labelled();
     stage.sim.resize(VM1, 4, 8 << 30).unwrap();
     let change = follow(&stage, &mut node).await;
@@ -122,7 +122,7 @@ async fn a_vm_that_grows_is_told_without_worry() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_stays_as_it_is() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = labelled();
     let before = node.clone();
     stage.fault("/rest/v0/hosts/*", status(500, "because"));
@@ -140,7 +140,7 @@ async fn what_is_not_known_stays_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_label_that_somebody_took_away_does_not_come_back() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = labelled();
     node.labels.remove(ZONE);
     stage.sim.migrate(VM1, H2).unwrap();
@@ -151,7 +151,7 @@ async fn a_label_that_somebody_took_away_does_not_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_move_is_heard_of_within_seconds() {
-    let stage = Stage::configured("").await;
+    let stage = Harness::configured("").await;
     found(stage.ask_one(&w1()).await);
     wait(Duration::from_secs(5)).await;
     // The first list is news too.

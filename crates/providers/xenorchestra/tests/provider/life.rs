@@ -3,9 +3,10 @@
 use bowline_core::{Lookup, Power};
 use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{Connection, DEFAULT_TOKEN, PowerState, Privilege, User};
+use bowline_test_kit::{ends, says};
 
-use crate::stage::{
-    H3, PA, PB, Stage, VM1, answer, cannot_tell, found, gone, known, status, w1, wait,
+use crate::harness::{
+    H3, Harness, PA, PB, VM1, answer, cannot_tell, found, gone, known, status, w1, wait,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const POOL_ID: &str = "topology.k8s.xenorchestra/pool_id";
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_was_deleted_is_gone_while_its_pool_is_there() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.destroy(VM1).unwrap();
     let evidence = gone(stage.presence(&w1()).await);
     assert_eq!(
@@ -35,7 +36,7 @@ async fn a_machine_that_was_deleted_is_gone_while_its_pool_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn power_is_what_the_server_says_of_that_very_machine() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for (state, wanted) in [
         (PowerState::Halted, Power::Off),
         (PowerState::Paused, Power::Off),
@@ -51,18 +52,18 @@ async fn power_is_what_the_server_says_of_that_very_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_not_there_proves_nothing() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for state in [Connection::Disconnected, Connection::Connecting] {
         stage.sim.set_connection(PA, state).unwrap();
         let error = cannot_tell(stage.presence(&w1()).await);
-        assert!(error.contains("not connected"), "{error}");
+        says(&error, "not connected");
         cannot_tell(stage.ask_one(&w1()).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_other_answer_proves_anything() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.destroy(VM1).unwrap();
     for action in [
         Action::Html { code: 404 },
@@ -80,7 +81,7 @@ async fn no_other_answer_proves_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_66_both_pools_that_a_machine_was_in_have_to_be_there() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = w1();
     node.labels.insert(POOL_ID.into(), PB.into());
     stage.sim.migrate(VM1, H3).unwrap();
@@ -95,17 +96,17 @@ async fn xenorchestra_case_66_both_pools_that_a_machine_was_in_have_to_be_there(
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_67_a_pool_without_vm_records_proves_nothing() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.lose_vm_records(PA, true).unwrap();
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("shows no VM at all"), "{error}");
+    says(&error, "shows no VM at all");
     stage.sim.lose_vm_records(PA, false).unwrap();
     found(stage.presence(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_68_without_a_pool_all_pools_have_to_be_there() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let node = known("w1", &format!("xenorchestra:///{VM1}"));
     stage.sim.destroy(VM1).unwrap();
     for state in [Connection::Disconnected, Connection::Connecting] {
@@ -126,16 +127,12 @@ async fn xenorchestra_case_68_without_a_pool_all_pools_have_to_be_there() {
     gone(stage.presence(&node).await);
     stage.world.faults.clear();
     let evidence = gone(stage.presence(&node).await);
-    assert!(
-        evidence.text.ends_with("and all pools are loaded"),
-        "{}",
-        evidence.text
-    );
+    ends(&evidence.text, "and all pools are loaded");
 }
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_69_a_template_is_no_machine_any_more() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.halt(VM1).unwrap();
     stage.sim.make_template(VM1).unwrap();
     gone(stage.presence(&w1()).await);
@@ -143,14 +140,14 @@ async fn xenorchestra_case_69_a_template_is_no_machine_any_more() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_70_who_may_not_see_pools_proves_nothing() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.destroy(VM1).unwrap();
     stage
         .sim
         .set_user("svc", User::with("x", &[Privilege::read("vm")]));
     stage.sim.set_token(DEFAULT_TOKEN, "svc");
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("403"), "{error}");
+    says(&error, "403");
     stage.sim.set_user(
         "svc",
         User::with("x", &["vm", "pool", "host"].map(Privilege::read)),
@@ -160,7 +157,7 @@ async fn xenorchestra_case_70_who_may_not_see_pools_proves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_74_a_page_to_sign_in_is_no_answer() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let action = Action::Status {
         code: 302,
         headers: [("Location".to_owned(), "/signin".to_owned())].into(),
@@ -168,13 +165,13 @@ async fn xenorchestra_case_74_a_page_to_sign_in_is_no_answer() {
     };
     stage.fault("/rest/v0/vms/*", action);
     let error = cannot_tell(stage.presence(&w1()).await);
-    assert!(error.contains("not understood"), "{error}");
+    says(&error, "not understood");
     cannot_tell(stage.ask_one(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_42_and_77_a_malformed_id_is_never_gone() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let nil = "00000000-0000-0000-0000-000000000000";
     for id in [
         "xenorchestra://not-a-uuid/x",
@@ -189,7 +186,7 @@ async fn xenorchestra_case_42_and_77_a_malformed_id_is_never_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn when_very_many_are_missing_only_some_are_asked_for_and_always_the_same() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let nodes: Vec<_> = (0..300)
         .map(|n| {
             known(

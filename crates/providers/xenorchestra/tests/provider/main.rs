@@ -8,10 +8,10 @@
 
 mod client;
 mod events;
+mod harness;
 mod labels;
 mod life;
 mod nodes;
 mod servers;
 mod sign_in;
-mod stage;
 mod start;

@@ -4,13 +4,13 @@ use bowline_core::{Lookup, Power, initialize};
 use bowline_simulator::faults::Action;
 use serde_json::json;
 
-use crate::stage::{
-    H1, H2, H3, NOBODY, PA, PB, SWAPPED, Stage, VM1, VM2, cannot_tell, found, fresh, id1, known,
+use crate::harness::{
+    H1, H2, H3, Harness, NOBODY, PA, PB, SWAPPED, VM1, VM2, cannot_tell, found, fresh, id1, known,
     status, told, w1,
 };
 
 /// What the node of VM1 looks like after it was initialised, as lines.
-async fn initialised(stage: &Stage, machine: &str) -> Vec<String> {
+async fn initialised(stage: &Harness, machine: &str) -> Vec<String> {
     let node = told(fresh("w1", machine), "10.20.0.11");
     let instance = found(stage.ask_one(&node).await);
     let change = initialize(&node, &instance).unwrap();
@@ -43,7 +43,7 @@ fn wanted() -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_node_is_told_everything_in_three_calls_and_later_ones_in_one() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     assert_eq!(initialised(&stage, VM1).await, wanted());
     assert_eq!(
         stage.calls(),
@@ -59,14 +59,14 @@ async fn a_new_node_is_told_everything_in_three_calls_and_later_ones_in_one() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_24_the_machine_may_write_its_id_without_dashes() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let machine = VM1.replace('-', "");
     assert_eq!(initialised(&stage, &machine).await, wanted());
 }
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_23_the_machine_may_write_its_id_in_any_form() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for machine in [VM1.to_uppercase(), SWAPPED.to_owned()] {
         assert_eq!(initialised(&stage, &machine).await, wanted(), "{machine}");
     }
@@ -76,7 +76,7 @@ async fn xenorchestra_case_23_the_machine_may_write_its_id_in_any_form() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_31_a_machine_that_is_not_here_costs_two_calls_and_is_not_ours() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for _ in 0..2 {
         let node = fresh("w9", "12345678-0000-4000-8000-000000000000");
         assert!(matches!(stage.ask_one(&node).await, Lookup::NotMine));
@@ -92,7 +92,7 @@ async fn xenorchestra_case_31_a_machine_that_is_not_here_costs_two_calls_and_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_an_id_is_not_asked_about() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for machine in ["", "not a uuid"] {
         let answer = stage.ask_one(&fresh("w1", machine)).await;
         assert!(matches!(answer, Lookup::NotMine));
@@ -113,7 +113,7 @@ async fn xenorchestra_case_33_a_pool_that_is_not_there_has_no_name() {
 
 /// With such answers about those, a new node's label of the name is `unknown` and all else is right.
 async fn has_no_name(things: &str, label: &str, answer: Action) {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.fault(&format!("/rest/v0/{things}/*"), answer);
     let lines = initialised(&stage, VM1).await;
     let key = format!("topology.k8s.xenorchestra/{label}=");
@@ -136,7 +136,7 @@ async fn has_no_name(things: &str, label: &str, answer: Action) {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_34_a_new_node_keeps_a_label_that_it_has() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = fresh("w1", VM1);
     let key = "vm.k8s.xenorchestra/name_label";
     node.labels.insert(key.into(), "custom".into());
@@ -151,7 +151,7 @@ async fn xenorchestra_case_34_a_new_node_keeps_a_label_that_it_has() {
 
 #[tokio::test(start_paused = true)]
 async fn names_of_all_kinds_become_labels() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let a = "a".repeat(62);
     for (name, wanted) in [("nœud-1", "n-ud-1"), (&format!("{a}-b"), &a), ("###", "")] {
         stage.sim.rename(VM1, name).unwrap();
@@ -164,7 +164,7 @@ async fn names_of_all_kinds_become_labels() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_40_an_error_is_no_reason_to_look_elsewhere() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     for (action, word) in [
         (status(500, "because"), "500"),
         (status(403, "not enough privileges"), "403"),
@@ -182,7 +182,7 @@ async fn xenorchestra_case_40_an_error_is_no_reason_to_look_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_43_an_id_without_a_pool_is_as_good() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let node = known("w1", &format!("xenorchestra:///{VM1}"));
     let instance = found(stage.ask_one(&node).await);
     assert_eq!((&*instance.zone, &*instance.region), (H1, PA));
@@ -195,7 +195,7 @@ async fn xenorchestra_case_43_an_id_without_a_pool_is_as_good() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_45_a_settled_node_that_is_not_here_is_left_alone() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = fresh("w9", NOBODY);
     node.taints.clear();
     for _ in 0..2 {
@@ -205,7 +205,7 @@ async fn xenorchestra_case_45_a_settled_node_that_is_not_here_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_settled_node_without_an_id_is_recognised_by_its_machine() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut node = fresh("w1", VM1);
     node.taints.clear();
     let instance = found(stage.ask_one(&node).await);
@@ -218,7 +218,7 @@ async fn a_settled_node_without_an_id_is_recognised_by_its_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_other_clouds_cost_nothing() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let foreign = known("w1", "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c");
     let lab = known("w1", "xenorchestra-lab://a/b");
     for node in [foreign, lab] {
@@ -229,7 +229,7 @@ async fn nodes_of_other_clouds_cost_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_moves_is_told_where_it_is() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.migrate(VM1, H2).unwrap();
     let moved = found(stage.ask_one(&w1()).await);
     assert_eq!((&*moved.zone, &*moved.region), (H2, PA));
@@ -249,7 +249,7 @@ async fn a_vm_that_moves_is_told_where_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_halted_vm_keeps_its_place_and_a_new_node_gets_none() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.halt(VM1).unwrap();
     let halted = found(stage.ask_one(&w1()).await);
     assert_eq!((&*halted.zone, &*halted.region), ("", PA));
@@ -267,7 +267,7 @@ async fn a_halted_vm_keeps_its_place_and_a_new_node_gets_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_without_a_container_has_no_zone() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     stage.sim.hide_container(VM1, true).unwrap();
     for node in [fresh("w1", VM1), w1()] {
         let instance = found(stage.ask_one(&node).await);
@@ -277,7 +277,7 @@ async fn a_vm_without_a_container_has_no_zone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_odd_vm_is_read_as_far_as_it_can_be() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let odd = json!({ "CPUs": null, "memory": "much", "tags": 7, "$pool": null });
     stage.sim.deform(VM1, odd.as_object().cloned().unwrap());
     let instance = found(stage.ask_one(&w1()).await);
@@ -286,7 +286,7 @@ async fn an_odd_vm_is_read_as_far_as_it_can_be() {
 
 #[tokio::test(start_paused = true)]
 async fn many_nodes_are_one_list() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut nodes: Vec<_> = (0..40).map(|n| fresh(&format!("x{n}"), NOBODY)).collect();
     for node in &mut nodes {
         node.taints.clear();
@@ -316,7 +316,7 @@ async fn many_nodes_are_one_list() {
 
 #[tokio::test(start_paused = true)]
 async fn tags_become_labels_on_request() {
-    let stage = Stage::configured("events: no\ntagLabelPrefix: k8s/label=\n").await;
+    let stage = Harness::configured("events: no\ntagLabelPrefix: k8s/label=\n").await;
     stage
         .sim
         .set_tags(VM1, &["k8s", "k8s/label=team:blue"])
@@ -327,7 +327,7 @@ async fn tags_become_labels_on_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_virtual_address_is_nobody_s() {
-    let stage = Stage::configured("events: no\naddressMode: internal\n").await;
+    let stage = Harness::configured("events: no\naddressMode: internal\n").await;
     for (vm, own) in [(VM1, "10.20.0.11"), (VM2, "10.20.0.12")] {
         let guest = [("0/ipv4/0", own), ("0/ipv4/1", "10.20.0.100")];
         stage.sim.set_guest(vm, &guest).unwrap();
@@ -343,7 +343,7 @@ async fn a_virtual_address_is_nobody_s() {
 
 #[tokio::test(start_paused = true)]
 async fn many_new_nodes_of_other_clouds_cost_one_list() {
-    let stage = Stage::new().await;
+    let stage = Harness::new().await;
     let mut nodes: Vec<_> = (0..150u128)
         .map(|n| fresh(&format!("x{n}"), &uuid::Uuid::from_u128(n + 1).to_string()))
         .collect();

@@ -11,7 +11,7 @@ use bowline_simulator_xenorchestra::{
 };
 use bowline_xenorchestra::Config;
 
-use crate::stage::{
+use crate::harness::{
     AUTHORITY, VM1, cannot_tell, cloud, found, fresh, gone, known, orchestra, w1, wait,
 };
 
@@ -73,7 +73,11 @@ fn w3() -> bowline_core::Node {
 #[tokio::test(start_paused = true)]
 async fn each_node_is_found_where_it_is() {
     let two = two();
-    for (node, region) in [(w1(), crate::stage::PA), (w3(), PC), (fresh("w3", VM3), PC)] {
+    for (node, region) in [
+        (w1(), crate::harness::PA),
+        (w3(), PC),
+        (fresh("w3", VM3), PC),
+    ] {
         let nodes = [Arc::new(node)];
         let mut answers = two.cloud.instances().unwrap().lookup(&nodes).await;
         assert_eq!(found(answers.remove(0)).region, region);
@@ -93,7 +97,7 @@ async fn a_server_that_is_down_concerns_its_own_nodes_only() {
     gone(two.presence(w1()).await);
     two.cloud.instances().unwrap().canary().await.unwrap();
     // Whose a new node is cannot be told as long as one does not answer.
-    let new = [Arc::new(fresh("w9", crate::stage::NOBODY))];
+    let new = [Arc::new(fresh("w9", crate::harness::NOBODY))];
     let mut answers = two.cloud.instances().unwrap().lookup(&new).await;
     cannot_tell(answers.remove(0));
 }

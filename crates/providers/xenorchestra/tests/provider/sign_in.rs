@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_simulator_xenorchestra::{DEFAULT_PASSWORD, DEFAULT_USER, Quirks, Release, User};
 use bowline_xenorchestra::Config;
 
-use crate::stage::{AUTHORITY, Stage, cannot_tell, found, w1, wait};
+use crate::harness::{AUTHORITY, Harness, cannot_tell, found, w1, wait};
 
 fn config(user: &str, password: &str) -> Config {
     let file = format!("url: http://xo.sim\nusername: {user}\npassword: {password}\nevents: no\n");
@@ -13,7 +13,7 @@ fn config(user: &str, password: &str) -> Config {
 }
 
 /// `METHOD target-path` of requests about who we are.
-fn sign_ins(stage: &Stage) -> Vec<String> {
+fn sign_ins(stage: &Harness) -> Vec<String> {
     let heard = stage.sim.heard().into_iter();
     let about_us = heard.filter(|it| {
         it.target.contains("authentication_tokens")
@@ -27,7 +27,7 @@ fn sign_ins(stage: &Stage) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
-    let stage = Stage::raw(
+    let stage = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
@@ -65,7 +65,7 @@ async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
-    let stage = Stage::raw(
+    let stage = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
@@ -75,7 +75,7 @@ async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
     let day = Duration::from_secs(24 * 3600);
     wait(day * 23).await;
     found(stage.ask_one(&w1()).await);
-    let posts = |stage: &Stage| {
+    let posts = |stage: &Harness| {
         sign_ins(stage)
             .iter()
             .filter(|it| it.starts_with("POST"))
@@ -90,7 +90,7 @@ async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_token_is_replaced_within_the_call() {
-    let stage = Stage::raw(
+    let stage = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
@@ -108,7 +108,7 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
             release,
             ..Quirks::default()
         };
-        let stage = Stage::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+        let stage = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
         stage.settle().await;
         found(stage.ask_one(&w1()).await);
         let all = sign_ins(&stage);
@@ -125,10 +125,10 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_72_a_wrong_password_is_not_tried_again_at_once() {
-    let stage = Stage::raw(&config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
     let error = cannot_tell(stage.presence(&w1()).await);
     assert!(error.contains("invalid credentials"), "{error}");
-    let posts = |stage: &Stage| {
+    let posts = |stage: &Harness| {
         sign_ins(stage)
             .iter()
             .filter(|it| it.starts_with("POST"))
@@ -159,7 +159,7 @@ async fn xenorchestra_case_73_the_path_of_a_proxy_is_put_in_front_of_the_server_
     let file = format!(
         "url: http://xo.sim/base/\nusername: {DEFAULT_USER}\npassword: {DEFAULT_PASSWORD}\nevents: no\n"
     );
-    let stage = Stage::of(&file, quirks).await;
+    let stage = Harness::of(&file, quirks).await;
     let all = sign_ins(&stage);
     assert_eq!(all[0], "POST /base/rest/v0/users/me/authentication_tokens");
     assert!(all[1].starts_with("POST /base/rest/v0/users/"), "{all:?}");
@@ -175,7 +175,7 @@ async fn a_password_with_a_colon_goes_over_the_socket() {
             ..Quirks::default()
         };
         let user = "svc-k8s@corp.lan";
-        let stage = Stage::raw(&config(user, "\"s3cret:x\""), quirks, AUTHORITY);
+        let stage = Harness::raw(&config(user, "\"s3cret:x\""), quirks, AUTHORITY);
         stage.sim.set_user(user, User::admin("s3cret:x"));
         stage.settle().await;
         found(stage.ask_one(&w1()).await);
@@ -191,7 +191,7 @@ async fn where_nothing_else_is_known_the_socket_is_the_last_way() {
         no_deprecated_tokens: true,
         ..Quirks::default()
     };
-    let stage = Stage::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+    let stage = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
     stage.settle().await;
     found(stage.ask_one(&w1()).await);
 }

@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Quirks, User};
 use bowline_xenorchestra::Config;
 
-use crate::stage::{AUTHORITY, Stage, cannot_tell, found, status, w1, wait};
+use crate::harness::{AUTHORITY, Harness, cannot_tell, found, status, w1, wait};
 
 fn config() -> Config {
     let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\nevents: no\n");
@@ -15,7 +15,7 @@ fn config() -> Config {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
-    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config(), Quirks::default(), AUTHORITY);
     stage.sim.set_user("svc", User::with("x", &[]));
     stage.sim.set_token(DEFAULT_TOKEN, "svc");
     stage.settle().await;
@@ -27,7 +27,7 @@ async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_84_a_server_without_a_licence_is_told_of_and_nothing_is_gone() {
-    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config(), Quirks::default(), AUTHORITY);
     stage.fault("/rest/v0/*", status(403, "feature Unauthorized"));
     let told = stage.cloud.next_event().await;
     assert_eq!(told.reason, "FailedToCheckClient");
@@ -41,7 +41,7 @@ async fn xenorchestra_case_84_a_server_without_a_licence_is_told_of_and_nothing_
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_20_a_server_that_is_down_is_told_of_and_checked_again() {
-    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config(), Quirks::default(), AUTHORITY);
     let rule = |action| Rule::new(action).named("fault").on("*", "/rest/v0/*");
     stage.world.faults.add(rule(Action::Reset)).unwrap();
     let first = stage.cloud.next_event().await;
@@ -65,7 +65,7 @@ async fn xenorchestra_case_20_a_server_that_is_down_is_told_of_and_checked_again
 
 #[tokio::test(start_paused = true)]
 async fn checks_become_patient() {
-    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
+    let stage = Harness::raw(&config(), Quirks::default(), AUTHORITY);
     stage.fault("/rest/v0/*", status(401, "invalid credentials"));
     wait(Duration::from_secs(3600)).await;
     let checks = stage.calls().len();

@@ -22,7 +22,6 @@ fn with_tags(mut body: Map<String, Value>, tags: &BTreeMap<String, String>) -> M
 }
 
 impl Wanted {
-    /// What is sent to make the load balancer.
     pub(crate) fn body(&self, zone: &str) -> Map<String, Value> {
         let vips: Vec<Value> = self.vips.iter().map(VipWish::body).collect();
         let body = json!({"zone": zone, "name": self.name, "flavor": self.flavor,
@@ -50,7 +49,6 @@ impl WantedPool {
 }
 
 impl WantedMember {
-    /// What is sent to make it.
     pub(crate) fn body(&self, tags: &BTreeMap<String, String>) -> Map<String, Value> {
         let body = json!({"name": self.name, "protocol_port": self.protocol_port,
                           "monitor_port": self.monitor_port, "address": self.address,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::balancer::examples::{host, port, service};
+use bowline_test_kit::{rows, says};
 
 fn wanted(service: &Service, hosts: &[Host]) -> Desire {
     let (settings, faults) = Settings::read(service);
@@ -65,30 +66,23 @@ fn the_zone_is_said_or_common() {
 
 #[test]
 fn monitors_suit_their_ports() {
-    // (type, http, local, protocol) and what comes of it.
-    for (kind, http, local, protocol, wanted_kind, path) in [
-        (None, None, false, "TCP", "tcp", None),
-        (Some("udp-connect"), None, false, "TCP", "tcp", None),
-        (Some("udp-connect"), None, false, "UDP", "udp-connect", None),
-        (Some("https"), None, false, "TCP", "https", Some("/")),
-        (
-            Some("tcp"),
-            Some(r#"{"url_path":"/x"}"#),
-            false,
-            "TCP",
-            "tcp",
-            None,
-        ),
-        (Some("tcp"), None, true, "TCP", "http", Some("/livez")),
-        (None, Some("{ }"), true, "UDP", "http", Some("/")),
-    ] {
+    for [kind, http, policy, protocol, wanted_kind, path] in rows(
+        r#"            |                   |       | TCP | tcp         |
+           udp-connect |                   |       | TCP | tcp         |
+           udp-connect |                   |       | UDP | udp-connect |
+           https       |                   |       | TCP | https       | /
+           tcp         | {"url_path":"/x"} |       | TCP | tcp         |
+           tcp         |                   | local | TCP | http        | /livez
+                       | { }               | local | UDP | http        | /"#,
+    ) {
+        let path = Some(path).filter(|path| !path.is_empty());
         let mut service = service();
         service.ports = vec![port("p", protocol, 80, 31080)];
-        if local {
+        if policy == "local" {
             service.traffic_policy = TrafficPolicy::Local;
         }
         for (suffix, value) in [("health-monitor-type", kind), ("health-monitor-http", http)] {
-            if let Some(value) = value {
+            if !value.is_empty() {
                 annotate(&mut service, suffix, value);
             }
         }
@@ -145,52 +139,30 @@ fn monitors(service: &Service) -> Vec<String> {
 
 #[test]
 fn monitors_of_single_ports_suit_their_ports_too() {
-    for (annotations, expected) in [
-        // One UDP port is checked by UDP, with the times that the cloud takes there.
-        (
-            &[(
-                "port-settings",
-                r#"{"dns": {"health-monitor-type": "udp-connect"}}"#,
-            )][..],
-            ["udp-connect 3/2/2/3", "tcp 2/1/2/3", "tcp 2/1/2/3"],
-        ),
-        // What a port says wins over the type for all; the rest is as without it.
-        (
-            &[
-                ("health-monitor-type", "udp-connect"),
-                (
-                    "port-settings",
-                    r#"{"80": {"health-monitor-type": "http", "health-monitor-down-threshold": 9}}"#,
-                ),
-            ],
-            ["udp-connect 3/2/2/3", "http 2/1/2/9", "tcp 2/1/2/3"],
-        ),
-        // A UDP port that is not checked by UDP has the usual times.
-        (
-            &[
-                ("health-monitor-type", "udp-connect"),
-                (
-                    "port-settings",
-                    r#"{"dns": {"health-monitor-type": "ping"}}"#,
-                ),
-            ],
-            ["ping 2/1/2/3", "tcp 2/1/2/3", "tcp 2/1/2/3"],
-        ),
-        // A time for all holds also for a port with a type of its own, unless that says otherwise.
-        (
-            &[
-                ("health-monitor-delay-s", "8"),
-                (
-                    "port-settings",
-                    r#"{"dns": {"health-monitor-type": "udp-connect"},
-                        "api": {"health-monitor-delay-s": 5, "health-monitor-timeout-s": 4}}"#,
-                ),
-            ],
-            ["udp-connect 8/2/2/3", "tcp 8/1/2/3", "tcp 5/4/2/3"],
-        ),
-    ] {
-        assert_eq!(monitors(&mixed(annotations)), expected, "{annotations:?}");
+    // One UDP port is checked by UDP, with the times that the cloud takes there. What a port says wins
+    // over the type for all; the rest is as without it. A UDP port that is not checked by UDP has the
+    // usual times.
+    for [all, single, expected] in rows(
+        r#"            | "dns": {"TYPE": "udp-connect"} | udp-connect 3/2/2/3, USUAL, USUAL
+           udp-connect | "80": {"TYPE": "http", "DOWN": 9} | udp-connect 3/2/2/3, http 2/1/2/9, USUAL
+           udp-connect | "dns": {"TYPE": "ping"} | ping 2/1/2/3, USUAL, USUAL"#,
+    ) {
+        let single = single.replace("TYPE", "health-monitor-type");
+        let single = single.replace("DOWN", "health-monitor-down-threshold");
+        let single = format!("{{{single}}}");
+        let mut service = mixed(&[("port-settings", &single)]);
+        if !all.is_empty() {
+            annotate(&mut service, "health-monitor-type", all);
+        }
+        let expected = expected.replace("USUAL", "tcp 2/1/2/3");
+        assert_eq!(monitors(&service).join(", "), expected, "{single}");
     }
+    // A time for all holds also for a port with a type of its own, unless that says otherwise.
+    let text = r#"{"dns": {"health-monitor-type": "udp-connect"},
+                   "api": {"health-monitor-delay-s": 5, "health-monitor-timeout-s": 4}}"#;
+    let service = mixed(&[("health-monitor-delay-s", "8"), ("port-settings", text)]);
+    let expected = ["udp-connect 8/2/2/3", "tcp 8/1/2/3", "tcp 5/4/2/3"];
+    assert_eq!(monitors(&service), expected);
 }
 
 #[test]
@@ -284,12 +256,9 @@ fn udp_ports_that_are_checked_by_tcp_are_told_as_long_as_there_are_some() {
         notices.into_iter().map(|it| it.message).collect()
     };
     let all = told("{}");
-    assert!(all[0].contains("the health check is tcp"), "{all:?}");
+    says(&all[0], "the health check is tcp");
     let one = told(r#"{"dns": {"health-monitor-type": "udp-connect"}}"#);
-    assert!(
-        one[0].contains("the health check of port 514 is tcp"),
-        "{one:?}"
-    );
+    says(&one[0], "the health check of port 514 is tcp");
     let none = told(
         r#"{"dns": {"health-monitor-type": "udp-connect"}, "log": {"health-monitor-type": "tcp"}}"#,
     );

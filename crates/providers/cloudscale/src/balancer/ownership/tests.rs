@@ -1,4 +1,5 @@
 use bowline_core::Ingress;
+use bowline_test_kit::rows;
 use serde_json::{Value, json};
 
 use super::super::examples::{port, service};
@@ -6,68 +7,41 @@ use super::*;
 
 #[test]
 fn proof_case_21_a_mark_is_ours_by_the_uid_of_the_cluster_alone() {
-    let named = || Cluster::Named("prod-1".into());
-    let several = || Cluster::Ambiguous(["prod-1".to_owned(), "prod-2".to_owned()].into());
-    let unnamed = ClusterMatch::Unclear("names no cluster");
-    let default = ClusterMatch::Unclear("has the name that every cluster has by default");
-    let one_of =
-        ClusterMatch::Unclear("has one of several names that nodes of this cluster give it");
-    let by_name = ClusterMatch::Unclear("has the name of this cluster, but not its uid");
-    for (cluster, uid, name_tag, uid_tag, whose) in [
-        (
-            named(),
-            Some("a"),
-            Some("prod-1"),
-            Some("a"),
-            ClusterMatch::Ours,
-        ),
-        (
-            named(),
-            Some("a"),
-            Some("prod-2"),
-            Some("a"),
-            ClusterMatch::Ours,
-        ),
-        (
-            Cluster::Nameless,
-            Some("a"),
-            None,
-            Some("a"),
-            ClusterMatch::Ours,
-        ),
-        (
-            named(),
-            Some("a"),
-            Some("prod-1"),
-            Some("b"),
-            ClusterMatch::Foreign,
-        ),
-        (named(), Some("a"), Some("prod-1"), None, by_name.clone()),
-        (named(), None, Some("prod-1"), Some("a"), by_name),
-        (named(), None, Some("prod-2"), None, ClusterMatch::Foreign),
-        (named(), None, Some("kubernetes"), None, default.clone()),
-        (named(), None, None, None, unnamed.clone()),
-        (several(), None, Some("prod-2"), None, one_of),
-        (several(), None, Some("prod-3"), None, ClusterMatch::Foreign),
-        (
-            Cluster::Nameless,
-            None,
-            Some("prod-1"),
-            None,
-            ClusterMatch::Foreign,
-        ),
-        (Cluster::Nameless, None, Some("kubernetes"), None, default),
-        (Cluster::Nameless, None, None, None, unnamed),
-    ] {
+    for [cluster, uid, name_tag, uid_tag, whose] in rows(
+        "named    | a | prod-1     | a | ours
+         named    | a | prod-2     | a | ours
+         nameless | a |            | a | ours
+         named    | a | prod-1     | b | foreign
+         named    | a | prod-1     |   | has the name of this cluster, but not its uid
+         named    |   | prod-1     | a | has the name of this cluster, but not its uid
+         named    |   | prod-2     |   | foreign
+         named    |   | kubernetes |   | has the name that every cluster has by default
+         named    |   |            |   | names no cluster
+         several  |   | prod-2     |   | has one of several names that nodes of this cluster give it
+         several  |   | prod-3     |   | foreign
+         nameless |   | prod-1     |   | foreign
+         nameless |   | kubernetes |   | has the name that every cluster has by default
+         nameless |   |            |   | names no cluster",
+    ) {
+        let cluster = match cluster {
+            "named" => Cluster::Named("prod-1".into()),
+            "several" => Cluster::Ambiguous(["prod-1".to_owned(), "prod-2".to_owned()].into()),
+            _ => Cluster::Nameless,
+        };
         let mut tags = BTreeMap::new();
         for (key, value) in [(CLUSTER_TAG, name_tag), (CLUSTER_UID_MARK, uid_tag)] {
-            tags.extend(value.map(|it| (key.to_owned(), it.to_owned())));
+            if !value.is_empty() {
+                tags.insert(key.to_owned(), value.to_owned());
+            }
         }
-        assert_eq!(
-            cluster.whose(&tags, uid),
-            whose,
-            "{cluster:?} {uid:?} {tags:?}"
-        );
+        let uid = Some(uid).filter(|uid| !uid.is_empty());
+        let whose = match whose {
+            "ours" => ClusterMatch::Ours,
+            "foreign" => ClusterMatch::Foreign,
+            why => ClusterMatch::Unclear(why),
+        };
+        let verdict = cluster.whose(&tags, uid);
+        assert_eq!(verdict, whose, "{cluster:?} {uid:?} {tags:?}");
     }
 }
 

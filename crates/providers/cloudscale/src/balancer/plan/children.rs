@@ -145,7 +145,6 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The monitor that can stay.
 pub(super) fn kept_monitor<'a>(
     wanted: &WantedMonitor,
     there: Option<&'a SeenPool>,

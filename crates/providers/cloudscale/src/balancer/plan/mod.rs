@@ -51,7 +51,6 @@ pub(crate) struct Seen {
     pub(crate) loose: Vec<Listener>,
 }
 
-/// A pool and everything that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeenPool {
     pub(crate) pool: Pool,
@@ -60,7 +59,6 @@ pub(crate) struct SeenPool {
     pub(crate) monitors: Vec<Monitor>,
 }
 
-/// How much of it is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Everything,
@@ -68,7 +66,6 @@ pub(crate) enum Scope {
     Members,
 }
 
-/// What else the plan has to know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) scope: Scope,
@@ -203,7 +200,6 @@ struct Place<'a> {
     needs: Vec<StepId>,
 }
 
-/// Adds steps to a sketch.
 struct Planner<'a> {
     wanted: &'a Wanted,
     there: Option<&'a Seen>,
@@ -270,7 +266,6 @@ impl<'a> Planner<'a> {
         self.sketch.change(object, vec![change], &why, action);
     }
 
-    /// Pools with all that belongs to them.
     fn pools(&mut self) {
         let chosen = choose(self.wanted, self.seen_pools(), true);
         let kept: BTreeSet<Uuid> = chosen.iter().flatten().map(|it| it.pool.uuid).collect();

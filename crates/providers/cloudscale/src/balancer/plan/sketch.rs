@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use bowline_core::{Change, ResourceRef, StepId};
+use bowline_core::{Change, StepId};
+pub(crate) use bowline_provider::plan::{new, seen};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -71,24 +72,6 @@ pub(crate) enum Action {
 
 /// A plan and, for each step, what it does.
 pub(crate) type PlanBuilder = bowline_core::PlanBuilder<Action>;
-
-/// An object that exists.
-pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: Some(id.to_string()),
-    }
-}
-
-/// An object that does not exist yet.
-pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: None,
-    }
-}
 
 /// One attribute from what it is to what it becomes.
 pub(crate) fn attribute(

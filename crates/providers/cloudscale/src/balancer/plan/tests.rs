@@ -6,6 +6,7 @@ mod paths;
 mod scenes;
 
 use bowline_core::Impact;
+use bowline_test_kit::rows;
 use proptest::prelude::*;
 
 use super::*;
@@ -24,7 +25,6 @@ fn around(model: &Model) -> Circumstances<'_> {
     }
 }
 
-/// What is to be done in that cloud.
 fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
     match &model.there {
         Some(there) => reconcile(wanted, there, around(model)),
@@ -166,6 +166,22 @@ fn impacts(wanted: &Wanted, model: &Model) -> Vec<String> {
         .collect()
 }
 
+/// A row's steps: `MONITOR` and `POOL` stand for new ones that replace those of the pool.
+fn expected(steps: &str, pool: &str, port: u16, node_port: u16) -> String {
+    let monitor =
+        format!("delete health monitor {pool}: in place, create health monitor {pool}: no impact");
+    let whole = format!(
+        "create pool {pool}: no impact, \
+         create member 10.20.0.11:{node_port} in {pool}: no impact, \
+         create member 10.20.0.12:{node_port} in {pool}: no impact, \
+         delete listener tcp/{port}: interrupts traffic, \
+         create listener tcp/{port}: no impact, \
+         create health monitor {pool}: no impact, \
+         delete pool {pool}: no impact"
+    );
+    steps.replace("MONITOR", &monitor).replace("POOL", &whole)
+}
+
 #[test]
 fn steps_say_what_they_mean_for_traffic() {
     let mut model = Model::default();
@@ -187,40 +203,22 @@ fn steps_say_what_they_mean_for_traffic() {
         impacts(&renamed, &model),
         [format!("update load balancer {}: no impact", wanted.name)]
     );
-    for (suffix, value, expected) in [
+    for (suffix, value, steps) in [
         (
             "timeout-client-data-ms",
             "9",
-            &["update listener tcp/80: in place"][..],
+            "update listener tcp/80: in place",
         ),
         (
             "health-monitor-delay-s",
             "9",
-            &["update health monitor tcp/http: in place"],
+            "update health monitor tcp/http: in place",
         ),
-        (
-            "health-monitor-type",
-            "ping",
-            &[
-                "delete health monitor tcp/http: in place",
-                "create health monitor tcp/http: no impact",
-            ],
-        ),
-        (
-            "pool-algorithm",
-            "source_ip",
-            &[
-                "create pool tcp/http: no impact",
-                "create member 10.20.0.11:31080 in tcp/http: no impact",
-                "create member 10.20.0.12:31080 in tcp/http: no impact",
-                "delete listener tcp/80: interrupts traffic",
-                "create listener tcp/80: no impact",
-                "create health monitor tcp/http: no impact",
-                "delete pool tcp/http: no impact",
-            ],
-        ),
+        ("health-monitor-type", "ping", "MONITOR"),
+        ("pool-algorithm", "source_ip", "POOL"),
     ] {
-        assert_eq!(impacts(&fixture(annotate(suffix, value)), &model), expected);
+        let impacts = impacts(&fixture(annotate(suffix, value)), &model).join(", ");
+        assert_eq!(impacts, expected(steps, "tcp/http", 80, 31080));
     }
     let gone = fixture(|service| service.ports[0].name = "x".into());
     assert_eq!(planned(&gone, &model).plan.impact(), Impact::Interrupts);
@@ -232,7 +230,7 @@ fn steps_say_what_they_mean_for_traffic() {
 
 #[test]
 fn settings_of_a_single_port_touch_only_what_belongs_to_it() {
-    let two_ports = |text: &'static str| {
+    let two_ports = |text: &str| {
         fixture(|service| {
             let port = crate::balancer::examples::port("api", "TCP", 8080, 31081);
             service.ports.push(port);
@@ -242,40 +240,17 @@ fn settings_of_a_single_port_touch_only_what_belongs_to_it() {
     };
     let mut model = Model::default();
     carry_all_out(&two_ports("{}"), &mut model);
-    for (text, expected) in [
-        (r#"{"api": {}}"#, &[][..]),
-        (
-            r#"{"api": {"listener-allowed-cidrs": ["10.0.0.0/8"]}}"#,
-            &["update listener tcp/8080: in place"],
-        ),
-        (
-            r#"{"http": {"timeout-member-data-ms": 9, "health-monitor-up-threshold": 9}}"#,
-            &[
-                "update listener tcp/80: in place",
-                "update health monitor tcp/http: in place",
-            ],
-        ),
-        (
-            r#"{"8080": {"health-monitor-type": "http"}}"#,
-            &[
-                "delete health monitor tcp/api: in place",
-                "create health monitor tcp/api: no impact",
-            ],
-        ),
-        (
-            r#"{"8080/tcp": {"pool-protocol": "proxy"}}"#,
-            &[
-                "create pool tcp/api: no impact",
-                "create member 10.20.0.11:31081 in tcp/api: no impact",
-                "create member 10.20.0.12:31081 in tcp/api: no impact",
-                "delete listener tcp/8080: interrupts traffic",
-                "create listener tcp/8080: no impact",
-                "create health monitor tcp/api: no impact",
-                "delete pool tcp/api: no impact",
-            ],
-        ),
-    ] {
-        assert_eq!(impacts(&two_ports(text), &model), expected, "{text}");
+    for [text, steps] in rows(
+        r#"{"api": {}} |
+           {"api": {"listener-allowed-cidrs": ["10.0.0.0/8"]}} | update listener tcp/8080: in place
+           {"http": {"timeout-member-data-ms": 9, "health-monitor-up-threshold": 9}} | BOTH
+           {"8080": {"health-monitor-type": "http"}} | MONITOR
+           {"8080/tcp": {"pool-protocol": "proxy"}} | POOL"#,
+    ) {
+        let both = "update listener tcp/80: in place, update health monitor tcp/http: in place";
+        let steps = &steps.replace("BOTH", both);
+        let impacts = impacts(&two_ports(text), &model).join(", ");
+        assert_eq!(impacts, expected(steps, "tcp/api", 8080, 31081), "{text}");
     }
 }
 
@@ -311,7 +286,6 @@ fn a_new_monitor_comes_after_the_members_that_it_is_for() {
     }
 }
 
-/// A Service with two named ports.
 fn two_ports(names: [&str; 2], numbers: [u16; 2]) -> Wanted {
     fixture(|service| {
         let port = crate::balancer::examples::port;

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::read::object;
 
-/// How members are checked over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpOptions {
     pub(crate) expected_codes: Vec<String>,

@@ -26,7 +26,6 @@ use table::{
     PUBLISH_FLOATING_IPS, TABLE, UUID, VIP_ADDRESSES, ZONE,
 };
 
-/// What the annotations say.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     /// None if absent, empty, or not a uuid: then the name decides.
@@ -48,7 +47,6 @@ pub(crate) struct Settings {
     pub(crate) take_over: Option<Uuid>,
 }
 
-/// A private address to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VipWish {
     pub(crate) subnet: Uuid,
@@ -56,13 +54,11 @@ pub(crate) struct VipWish {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// The reason of events about settings that cannot be used.
 pub(crate) const INVALID: &str = "InvalidLoadBalancerConfig";
 
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The reason of the event.
     pub(crate) reason: &'static str,
     /// Key, value, and what is allowed.
     pub(crate) message: String,
@@ -84,7 +80,6 @@ impl From<AnnotationFault> for Fault {
 /// What the name of a load balancer begins with if nobody gives it one; the Service's uid follows.
 pub(crate) const DEFAULT_NAME: &str = "k8s-service-";
 
-/// The name that a load balancer has if nobody gives it one.
 pub(crate) fn default_name(service_uid: &str) -> String {
     format!("{DEFAULT_NAME}{service_uid}")
 }
@@ -94,7 +89,6 @@ fn is_name(name: &str, service_uid: &str) -> bool {
     !name.is_empty() && uid_in_name(name).is_none_or(|uid| uid == service_uid)
 }
 
-/// The value of the annotation with the uuid, if it is one.
 pub(crate) fn uuid_of(service: &Service) -> Option<Uuid> {
     Uuid::try_parse(service.annotation(UUID.key)?.trim()).ok()
 }

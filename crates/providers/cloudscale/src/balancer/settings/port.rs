@@ -10,7 +10,6 @@ use super::table::{
 };
 use super::{HttpOptions, http, read};
 
-/// What is said about one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortSettings {
     pub(crate) algorithm: String,
@@ -24,7 +23,6 @@ pub(crate) struct PortSettings {
     pub(crate) monitor: MonitorWish,
 }
 
-/// What is said about a health monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MonitorWish {
     /// The default depends on the type.

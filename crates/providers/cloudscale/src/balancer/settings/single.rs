@@ -57,7 +57,6 @@ pub(super) fn read(
 /// The pairs of a JSON object in their order, also those whose key is there twice.
 struct Pairs<T>(Vec<(String, T)>);
 
-/// What is said about a port.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Said {
@@ -87,7 +86,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
     }
 }
 
-/// Writes what is said into the settings of ports.
 struct Writer<'a> {
     ports: &'a [ServicePort],
     settings: Vec<PortSettings>,
@@ -148,7 +146,6 @@ impl Writer<'_> {
         }
     }
 
-    /// One setting of the ports that a key names.
     fn setting(&mut self, port: &str, matching: &[usize], row: Annotation, value: &Value) {
         let word = table::word(&row);
         let text = text_of(row, value);
@@ -217,7 +214,6 @@ fn known_ports(ports: &[ServicePort]) -> String {
     shown.join(", ")
 }
 
-/// What is said about a setting that ports do not have.
 fn unknown(word: &str, value: &Value) -> String {
     let words: Vec<&str> = of_ports().map(|row| table::word(&row)).collect();
     let bare = word.strip_prefix(PREFIX).unwrap_or(word);

@@ -1,3 +1,4 @@
+use bowline_test_kit::{pairs, says};
 use std::collections::BTreeMap;
 
 use super::table::{ANNOTATIONS, PREFIX, reference};
@@ -19,7 +20,6 @@ fn annotated(pairs: &[(&str, &str)]) -> Service {
     service
 }
 
-/// What is read of one annotation.
 fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
     Settings::read(&annotated(&[(suffix, value)]))
 }
@@ -69,44 +69,33 @@ fn what_the_original_takes_is_taken() {
     let uuid = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
     let vip = format!(r#"[{{"Subnet":"{uuid}","ADDRESS":"10.20.0.200","other":[1]}}]"#);
     let list = format!(r#"["{uuid}"]"#);
-    for (suffix, value) in [
-        ("uuid", ""),
-        ("uuid", "anything"),
-        ("config-version", "7"),
-        ("zone", ""),
-        ("zone", "lpg1"),
-        ("name", "shop web"),
-        ("vip-addresses", "[]"),
-        ("vip-addresses", &vip),
-        ("floating-ips", ""),
+    let others = [
+        ("vip-addresses", vip.as_str()),
         ("floating-ips", " "),
-        ("floating-ips", r#"["203.0.113.77/32", "2001:db8:f::/56"]"#),
-        ("pool-algorithm", "least_connections"),
-        ("pool-protocol", "proxy"),
-        ("listener-allowed-cidrs", ""),
-        ("listener-allowed-cidrs", r#"["10.0.0.0/8"]"#),
         ("listener-allowed-subnets", &list),
-        ("timeout-client-data-ms", "+1"),
-        ("health-monitor-type", "tls-hello"),
-        ("health-monitor-http", "{}"),
-        ("health-monitor-http", "{ }"),
-        (
-            "health-monitor-http",
-            r#"{"EXPECTED_CODES":["200-204"],"x":1,"method":null}"#,
-        ),
-        (
-            "health-monitor-http",
-            r#"{"expected_codes":["200","202"],"version":"1.0"}"#,
-        ),
-        ("force-hostname", ""),
-        ("force-hostname", "lb.example.org"),
-        ("ip-mode", "VIP"),
-        ("node-selector", ""),
-        ("node-selector", "a in (b,c),!d"),
-        ("publish-floating-ips", "false"),
-        ("port-settings", "{}"),
         ("port-settings", r#" {"http": {}, "80/TCP": {}} "#),
-    ] {
+    ];
+    let table = pairs(
+        r#"uuid = ¦ anything
+           config-version = 7
+           zone = ¦ lpg1
+           name = shop web
+           vip-addresses = []
+           floating-ips = ¦ ["203.0.113.77/32", "2001:db8:f::/56"]
+           pool-algorithm = least_connections
+           pool-protocol = proxy
+           listener-allowed-cidrs = ¦ ["10.0.0.0/8"]
+           timeout-client-data-ms = +1
+           health-monitor-type = tls-hello
+           health-monitor-http = {} ¦ { } ¦ {"EXPECTED_CODES":["200-204"],"x":1,"method":null}
+           health-monitor-http = {"expected_codes":["200","202"],"version":"1.0"}
+           force-hostname = ¦ lb.example.org
+           ip-mode = VIP
+           node-selector = ¦ a in (b,c),!d
+           publish-floating-ips = false
+           port-settings = {}"#,
+    );
+    for (suffix, value) in table.into_iter().chain(others) {
         assert_eq!(read(suffix, value).1, [], "{suffix}={value:?}");
     }
 }
@@ -125,60 +114,34 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
     let numbers = numbers.iter().flat_map(|suffix| {
         ["", "0", "-3", "5s", "1.5", " 1", "1_000"].map(|value| (*suffix, value))
     });
-    let rows = [
-        ("name", ""),
-        ("flavor", ""),
-        ("vip-addresses", ""),
-        ("vip-addresses", "null"),
-        ("vip-addresses", "{}"),
-        ("vip-addresses", r#"[{"address":"10.20.0.200"}]"#),
-        ("vip-addresses", r#"[{"subnet":"x"}]"#),
-        ("floating-ips", "null"),
-        ("floating-ips", "203.0.113.77"),
-        ("floating-ips", r#"["203.0.113.777"]"#),
-        ("floating-ips", "[null]"),
-        ("pool-algorithm", ""),
-        ("pool-algorithm", "robin_round"),
-        ("pool-protocol", "udp"),
-        ("pool-protocol", "TCP"),
-        ("listener-protocol", "udp"),
-        ("listener-allowed-cidrs", r#"["here"]"#),
-        ("listener-allowed-cidrs", "null"),
-        ("listener-allowed-subnets", r#"["S1"]"#),
-        ("health-monitor-type", ""),
-        ("health-monitor-type", "icmp"),
-        ("health-monitor-http", ""),
-        ("health-monitor-http", "null"),
-        ("health-monitor-http", "[]"),
-        ("health-monitor-http", r#"{"method":"get"}"#),
-        ("health-monitor-http", r#"{"expected_codes":[200]}"#),
-        ("health-monitor-http", r#"{"expected_codes":["2xx"]}"#),
-        ("health-monitor-http", r#"{"version":"2"}"#),
-        ("health-monitor-http", r#"{"url_path":"ready"}"#),
-        ("health-monitor-http", r#"{"version":"1.0","host":"a"}"#),
-        ("force-hostname", "LB.example.org"),
-        ("force-hostname", "203.0.113.1"),
-        ("ip-mode", ""),
-        ("ip-mode", "vip"),
-        ("node-selector", "a===b"),
-        ("publish-floating-ips", "yes"),
-        ("port-settings", ""),
-        ("port-settings", "null"),
-        ("port-settings", "[]"),
-        ("port-settings", r#"{"http": {}"#),
-        ("port-settings", r#"{"http": {}} {}"#),
-    ];
-    for (suffix, value) in rows.into_iter().chain(numbers) {
+    let table = pairs(
+        r#"name =
+           flavor =
+           vip-addresses = ¦ null ¦ {} ¦ [{"address":"10.20.0.200"}] ¦ [{"subnet":"x"}]
+           floating-ips = null ¦ 203.0.113.77 ¦ ["203.0.113.777"] ¦ [null]
+           pool-algorithm = ¦ robin_round
+           pool-protocol = udp ¦ TCP
+           listener-protocol = udp
+           listener-allowed-cidrs = ["here"] ¦ null
+           listener-allowed-subnets = ["S1"]
+           health-monitor-type = ¦ icmp
+           health-monitor-http = ¦ null ¦ [] ¦ {"method":"get"} ¦ {"expected_codes":[200]}
+           health-monitor-http = {"expected_codes":["2xx"]} ¦ {"version":"2"}
+           health-monitor-http = {"url_path":"ready"} ¦ {"version":"1.0","host":"a"}
+           force-hostname = LB.example.org ¦ 203.0.113.1
+           ip-mode = ¦ vip
+           node-selector = a===b
+           publish-floating-ips = yes
+           port-settings = ¦ null ¦ [] ¦ {"http": {} ¦ {"http": {}} {}"#,
+    );
+    for (suffix, value) in table.into_iter().chain(numbers) {
         let (_, faults) = read(suffix, value);
         let [fault] = faults.as_slice() else {
             panic!("{suffix}={value:?}: {faults:?}");
         };
         let message = &fault.message;
-        assert!(
-            message.contains(&format!("{PREFIX}loadbalancer-{suffix}")),
-            "{message}"
-        );
-        assert!(message.contains(&format!("{value:?}")), "{message}");
+        says(message, &format!("{PREFIX}loadbalancer-{suffix}"));
+        says(message, &format!("{value:?}"));
         let members = matches!(suffix, "listener-allowed-subnets" | "node-selector");
         assert_eq!(fault.about_members, members, "{suffix}");
     }

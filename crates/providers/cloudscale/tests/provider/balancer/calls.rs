@@ -12,7 +12,7 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::shop::{Shop, named, port};
+use super::harness::{Harness, named, open, port};
 
 /// A uid of its own for each number.
 fn uid(number: u32) -> String {
@@ -21,7 +21,7 @@ fn uid(number: u32) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_without_changes_costs_few_reads() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.ports.push(port("https", "TCP", 443, 31443));
     shop.set("floating-ips", r#"["203.0.113.77"]"#)
         .ensure()
@@ -38,7 +38,7 @@ async fn a_run_without_changes_costs_few_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_ready_in_under_three_seconds_on_an_instant_cloud() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     let start = Instant::now();
     shop.ensure().await.good();
@@ -51,7 +51,7 @@ async fn a_new_service_is_ready_in_under_three_seconds_on_an_instant_cloud() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_ready_in_under_four_seconds_on_a_quick_cloud() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let second = Duration::from_secs(1);
     shop.sim.set_balancer_timings(BalancerTimings {
         create: second,
@@ -74,7 +74,7 @@ async fn a_new_service_is_ready_in_under_four_seconds_on_a_quick_cloud() {
 
 #[tokio::test(start_paused = true)]
 async fn many_services_share_one_look_at_the_cloud() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let mut services = Vec::new();
     for number in 1..=20 {
         shop.service = named(&format!("s-{number}"), &uid(number));
@@ -107,14 +107,14 @@ async fn many_services_share_one_look_at_the_cloud() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_is_never_older_than_the_services_own_last_write() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     shop.ensure().await.good();
     shop.calls();
     assert!(shop.ensure().await.good().plan.is_empty());
     assert!(!shop.calls().is_empty(), "it wrote, so it looks again");
     shop.ensure().await.good();
-    let lists = |shop: &Shop| {
+    let lists = |shop: &Harness| {
         let calls = shop.calls();
         let lists = calls.iter().filter(|call| !call.path.ends_with("/members"));
         lists.count()
@@ -135,7 +135,7 @@ async fn a_look_is_never_older_than_the_services_own_last_write() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_makes_the_next_look_a_new_one() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.ensure().await.good();
     shop.settle().await;
     shop.set("name", "other");
@@ -169,7 +169,7 @@ async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
             Action::Html { code: 404 },
             Action::Html { code: 200 },
         ] {
-            let mut shop = Shop::new();
+            let mut shop = Harness::new();
             shop.place_originals();
             shop.set("floating-ips", r#"["203.0.113.77"]"#);
             let rule = Rule::new(action.clone()).on("GET", path);
@@ -186,7 +186,7 @@ async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
         (Action::Html { code: 200 }, false),
         (status(404), true),
     ] {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         let uuid = shop.place_originals();
         shop.ensure().await.good();
         shop.settle().await;
@@ -204,7 +204,7 @@ async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
 
 #[tokio::test(start_paused = true)]
 async fn something_unreadable_stops_only_whom_it_may_concern() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.ensure().await.good();
     shop.settle().await;
     let ours = shop.balancer().uuid;
@@ -241,10 +241,7 @@ async fn something_unreadable_stops_only_whom_it_may_concern() {
 
 #[tokio::test(start_paused = true)]
 async fn writes_to_one_load_balancer_never_meet() {
-    let mut shop = Shop::new();
-    shop.ensure().await.good();
-    shop.settle().await;
-    shop.calls();
+    let mut shop = open().await;
     shop.set("name", "one");
     let one = shop.draft(Goal::Present).await.unwrap();
     shop.set("name", "two");

@@ -6,12 +6,12 @@ use std::time::Duration;
 use bowline_core::{Goal, TrafficPolicy};
 use bowline_simulator::faults::Rule;
 use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
-use bowline_test_kit::status;
+use bowline_test_kit::{says, status};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::shop::{NAME, Shop, members, monitor, named, open, port, set, steps};
-use crate::stage::node;
+use super::harness::{Harness, NAME, members, monitor, named, open, port, set, steps};
+use crate::harness::node;
 
 const ALL_READS: &str = "*";
 
@@ -47,15 +47,15 @@ async fn cloudscale_defect_d02_a_load_balancer_that_vanishes_midway_is_an_error(
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d03_http_options_of_null_crash_nobody() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("health-monitor-http", "null");
     shop.ensure().await.problem_of("InvalidLoadBalancerConfig");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d04_one_foreign_or_vanished_node_fails_no_service() {
-    let mut shop = Shop::new();
-    shop.nodes.push(node("gone", Some(crate::stage::NOBODY)));
+    let mut shop = Harness::new();
+    shop.nodes.push(node("gone", Some(crate::harness::NOBODY)));
     let mut foreign = node("foreign", None);
     foreign.provider_id = Some("bigcorp://1".into());
     shop.nodes.push(foreign);
@@ -65,7 +65,7 @@ async fn cloudscale_defect_d04_one_foreign_or_vanished_node_fails_no_service() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d05_two_plans_of_one_new_service_make_one_load_balancer() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let first = shop.draft(Goal::Present).await.unwrap();
     let second = shop.draft(Goal::Present).await.unwrap();
     shop.carry_out(first).await.good();
@@ -131,7 +131,7 @@ async fn cloudscale_defect_d08_deletion_checks_no_annotation() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d09_without_a_zone_nothing_is_made() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.nodes.clear();
     shop.ensure().await.problem_of("NoValidNodes");
     assert_eq!(shop.writes(), [""; 0]);
@@ -142,7 +142,7 @@ async fn cloudscale_defect_d09_without_a_zone_nothing_is_made() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d10_equal_settings_are_never_written_again() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("health-monitor-type", "http")
         .set("health-monitor-http", r#"{"host":"app.example.org"}"#)
         .set(
@@ -169,20 +169,15 @@ async fn cloudscale_defect_d11_zero_and_null_are_told() {
         ("floating-ips", "null"),
         ("vip-addresses", "null"),
     ] {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         shop.set(suffix, value);
-        let outcome = shop.ensure().await;
-        assert!(
-            outcome
-                .problem_of("InvalidLoadBalancerConfig")
-                .contains(suffix)
-        );
+        shop.refused(suffix).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d12_bare_addresses_are_networks() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set(
         "listener-allowed-cidrs",
         r#"["198.51.100.7","2001:db8::1"]"#,
@@ -197,7 +192,7 @@ async fn cloudscale_defect_d12_bare_addresses_are_networks() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d13_source_ranges_of_the_service_filter() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.source_ranges = vec!["192.0.2.0/24".into()];
     shop.ensure().await.good();
     assert_eq!(shop.pool().listeners[0].allowed_cidrs, ["192.0.2.0/24"]);
@@ -223,13 +218,13 @@ async fn cloudscale_defect_d14_what_was_removed_by_hand_is_found_and_repaired() 
     }
     let period = shop.balancers().audit_period();
     assert_eq!(period, Some(Duration::from_secs(600)));
-    let never = Shop::with(&[("CLOUDSCALE_DRIFT_CHECK_PERIOD", "0")]);
+    let never = Harness::with(&[("CLOUDSCALE_DRIFT_CHECK_PERIOD", "0")]);
     assert_eq!(never.balancers().audit_period(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d15_nothing_waits_but_for_the_cloud() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     let start = Instant::now();
     for number in 0..3 {
@@ -250,7 +245,7 @@ async fn cloudscale_defect_d15_nothing_waits_but_for_the_cloud() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d16_two_services_of_one_name_do_not_fight() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("name", "shared").ensure().await.good();
     let before = shop.pool();
     let mut other = named("other", "b0000000-0000-4000-8000-000000000002");
@@ -270,7 +265,7 @@ async fn cloudscale_defect_d16_two_services_of_one_name_do_not_fight() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d17_emptied_addresses_and_subnets_without_members_are_told() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set(
         "vip-addresses",
         r#"[{"subnet":"7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]"#,
@@ -280,7 +275,7 @@ async fn cloudscale_defect_d17_emptied_addresses_and_subnets_without_members_are
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["InvalidLoadBalancerConfig"]);
     assert!(outcome.notices[0].message.contains("vip-addresses"));
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set(
         "listener-allowed-subnets",
         r#"["00000000-0000-4000-8000-000000000001"]"#,
@@ -296,27 +291,23 @@ async fn cloudscale_defect_d19_errors_say_what_was_wrong_with_what() {
         ("health-monitor-up-threshold", "many"),
         ("listener-allowed-subnets", "S1"),
     ] {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         shop.set(suffix, value);
         let outcome = shop.ensure().await;
         let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-        assert!(
-            problem.contains(suffix) && problem.contains(value),
-            "{problem}"
-        );
+        says(problem, suffix);
+        says(problem, value);
     }
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.fault("POST", "/v1/load-balancers", 1, status(403));
     let error = shop.ensure().await.error.unwrap();
-    assert!(
-        error.contains("POST v1/load-balancers") && error.contains("403"),
-        "{error}"
-    );
+    says(&error, "POST v1/load-balancers");
+    says(&error, "403");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d21_ports_have_settings_of_their_own() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.ports = vec![
         port("dns", "UDP", 53, 30053),
         port("http", "TCP", 80, 31080),
@@ -352,7 +343,7 @@ async fn cloudscale_defect_d21_ports_have_settings_of_their_own() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d22_udp_connect_has_times_that_the_cloud_takes() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.ports = vec![
         port("dns", "UDP", 53, 30053),
         port("http", "TCP", 80, 31080),
@@ -373,7 +364,7 @@ async fn cloudscale_defect_d25_http_options_replace_no_tcp_monitor() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d27_removed_http_options_do_not_stay() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.traffic_policy = TrafficPolicy::Local;
     shop.service.health_check_node_port = Some(32100);
     shop.set(
@@ -392,7 +383,7 @@ async fn cloudscale_defect_d27_removed_http_options_do_not_stay() {
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d28_floating_ips_on_private_addresses_are_told_before_anything_is_made()
 {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.place(json!({"name": "somebody's"}));
     shop.set(
         "vip-addresses",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bowline_core::{AddressKind, ExcludedNodes, Node, NodeAddress, TrafficPolicy, Verb};
 
-use super::shop::{Shop, members, open, steps};
+use super::harness::{Harness, members, open, steps};
 
 const BOTH: [&str; 2] = ["10.20.0.11:31080", "10.20.0.12:31080"];
 
 /// A shop whose load balancer is there, and one of whose nodes is unknown by now.
-async fn doubtful() -> Shop {
+async fn doubtful() -> Harness {
     let mut shop = open().await;
     shop.nodes.pop();
     shop.excluded = unknown();
@@ -58,7 +58,7 @@ async fn no_known_node_at_all_leaves_every_member() {
 
 #[tokio::test(start_paused = true)]
 async fn new_members_come_in_spite_of_an_unknown_node() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let second = shop.nodes.pop().unwrap();
     shop.excluded = unknown();
     // Nothing is there that could be its member: nothing is wrong, and the address is published.

@@ -2,7 +2,7 @@
 
 use bowline_core::{Goal, Plan, ResourceState};
 
-use crate::balancer::shop::{Shop, open, port};
+use crate::balancer::harness::{Harness, open, port};
 
 fn names(things: &[ResourceState]) -> Vec<String> {
     things.iter().map(|it| it.object.to_string()).collect()
@@ -27,7 +27,7 @@ async fn what_was_carried_out_exists_as_it_is_wanted() {
         ],
     ];
     for settings in settings {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         for (suffix, value) in *settings {
             shop.set(suffix, value);
         }

@@ -2,13 +2,13 @@
 
 use bowline_core::{ExcludedNodes, Exclusion};
 use bowline_simulator_cloudscale::MachineSpec;
+use bowline_test_kit::{begins, rows};
 use serde_json::json;
 
-use super::shop::{S2, Shop, members, open};
-use crate::stage::node;
+use super::harness::{Harness, S2, members, open};
+use crate::harness::node;
 
-/// A node whose server has a public address alone.
-fn public_only(shop: &Shop, name: &str) -> bowline_core::Node {
+fn public_only(shop: &Harness, name: &str) -> bowline_core::Node {
     let spec = json!({"name": name, "interfaces": [{"network": "public"}]});
     let spec: MachineSpec = serde_json::from_value(spec).unwrap();
     let uuid = shop.sim.add_server(&spec).unwrap();
@@ -28,45 +28,32 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
     let selected = format!("2 that annotation {key} \"env=prod\" leaves out");
     let nodes = shop.nodes.clone();
     let gone = node("gone", Some("00000000-0000-4000-8000-000000000009"));
-    // (selector, nodes, the others, what is said)
-    let rows = [
-        (
-            "",
-            vec![],
-            ExcludedNodes::default(),
-            "the cluster has none".to_owned(),
-        ),
-        ("", vec![], excluded.clone(), format!("there are {counted}")),
-        (
-            "env=prod",
-            nodes.clone(),
-            excluded,
-            format!("there are {counted}, {selected}"),
-        ),
-        (
-            "env=prod",
-            nodes,
-            ExcludedNodes::default(),
-            format!("there are {selected}"),
-        ),
-        (
-            "",
-            vec![gone],
-            ExcludedNodes::default(),
-            "there are 1 without a server".to_owned(),
-        ),
-    ];
-    for (selector, nodes, excluded, said) in rows {
+    for [selector, there, others, said] in rows(
+        "         | none |      | the cluster has none
+                  | none | some | there are COUNTED
+         env=prod | two  | some | there are COUNTED, SELECTED
+         env=prod | two  |      | there are SELECTED
+                  | gone |      | there are 1 without a server",
+    ) {
+        let nodes = match there {
+            "two" => nodes.clone(),
+            "gone" => vec![gone.clone()],
+            _ => Vec::new(),
+        };
+        let excluded = match others {
+            "some" => excluded.clone(),
+            _ => ExcludedNodes::default(),
+        };
+        let said = said
+            .replace("COUNTED", &counted)
+            .replace("SELECTED", &selected);
         shop.set("node-selector", selector);
         (shop.nodes, shop.excluded) = (nodes, excluded);
         let outcome = shop.ensure().await;
         let mut notices = outcome.good().notices.iter();
         let notice = notices.find(|it| it.reason == "NoValidNodes").unwrap();
-        assert_eq!(
-            notice.message,
-            format!("no node may be a member: {said}"),
-            "{selector:?}"
-        );
+        let said = format!("no node may be a member: {said}");
+        assert_eq!(notice.message, said, "{selector:?}");
     }
 }
 
@@ -81,21 +68,15 @@ async fn many_nodes_without_a_server_are_few_events() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["NodeSkipped"; 11]);
     let texts: Vec<&str> = outcome.notices.iter().map(|it| &*it.message).collect();
-    assert!(
-        texts[9].starts_with("node gone-109 is no member: "),
-        "{texts:?}"
-    );
-    assert!(
-        texts[10].starts_with("nor are nodes [gone-110 "),
-        "{texts:?}"
-    );
+    begins(texts[9], "node gone-109 is no member: ");
+    begins(texts[10], "nor are nodes [gone-110 ");
     assert!(texts[10].ends_with(" <30 more>] members"), "{texts:?}");
     assert_eq!(members(&shop.pool()).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_a_private_address_are_named_with_the_way_out() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let node = public_only(&shop, "outside");
     shop.nodes.push(node);
     let outcome = shop.ensure().await;
@@ -115,7 +96,7 @@ async fn nodes_without_a_private_address_are_named_with_the_way_out() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_an_address_in_a_wanted_subnet_are_named_and_the_list_is_bounded() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
     for number in 10..32 {
         let name = format!("outside-{number}");

@@ -1,11 +1,12 @@
 //! Cases on health monitors.
 
-use super::shop::{Shop, monitor, open};
+use super::harness::{Harness, monitor, open};
+use bowline_test_kit::begins;
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_48_each_number_of_a_monitor_is_one_change() {
-    let mut shop = Shop::new();
-    let numbers = |shop: &mut Shop, delay: &str, timeout: &str, up: &str, down: &str| {
+    let mut shop = Harness::new();
+    let numbers = |shop: &mut Harness, delay: &str, timeout: &str, up: &str, down: &str| {
         shop.set("health-monitor-delay-s", delay)
             .set("health-monitor-timeout-s", timeout)
             .set("health-monitor-up-threshold", up)
@@ -42,10 +43,7 @@ async fn cloudscale_case_49_a_method_is_changed_and_a_type_replaced() {
         .await
         .good();
     let writes = shop.writes();
-    assert!(
-        writes[0].starts_with("DELETE /v1/load-balancers/health-monitors/"),
-        "{writes:?}"
-    );
+    begins(&writes[0], "DELETE /v1/load-balancers/health-monitors/");
     assert!(
         writes[1..]
             .iter()
@@ -66,7 +64,7 @@ async fn cloudscale_case_49_a_method_is_changed_and_a_type_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_50_a_host_is_set_once_and_can_be_taken_away() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("health-monitor-type", "http")
         .ensure()
         .await
@@ -91,7 +89,7 @@ async fn cloudscale_case_50_a_host_is_set_once_and_can_be_taken_away() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_76_http_options_of_a_tcp_monitor_are_left_out() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("health-monitor-http", r#"{"version":"1.0"}"#)
         .ensure()
         .await
@@ -105,7 +103,7 @@ async fn cloudscale_case_76_http_options_of_a_tcp_monitor_are_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_77_removed_http_options_are_taken_back() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("health-monitor-type", "http")
         .set(
             "health-monitor-http",

@@ -1,12 +1,13 @@
 //! Settings of single ports.
 
-use super::shop::{Shop, members, monitor, open, port, steps};
-use crate::stage::{A, node};
+use super::harness::{Harness, members, monitor, open, port, steps};
+use crate::harness::{A, node};
+use bowline_test_kit::begins;
 
 const INVALID: &str = "InvalidLoadBalancerConfig";
 
 /// A shop with two ports, whose load balancer is there, and whose calls are forgotten.
-async fn two_ports() -> Shop {
+async fn two_ports() -> Harness {
     let mut shop = open().await;
     shop.service.ports.push(port("https", "TCP", 443, 31443));
     shop.ensure().await.good();
@@ -23,7 +24,7 @@ async fn what_the_original_made_is_taken_over_as_it_is_where_single_ports_say_no
         r#"{"80": {"pool-algorithm": "round_robin", "timeout-client-data-ms": 50000,
                    "health-monitor-type": "tcp", "listener-allowed-cidrs": []}}"#,
     ] {
-        let mut shop = Shop::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
+        let mut shop = Harness::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
         shop.place_originals();
         shop.calls();
         shop.set("port-settings", text);
@@ -148,7 +149,7 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.set("port-settings", r#"{"http": {"pool-protocol": "proxyv3"}}"#);
     shop.ensure().await.problem_of(INVALID);
     assert_eq!(shop.writes(), [""; 0]);
@@ -157,7 +158,7 @@ async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
 
 #[tokio::test(start_paused = true)]
 async fn source_ranges_are_told_for_the_ports_that_they_filter() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.service.ports.push(port("https", "TCP", 443, 31443));
     shop.service.source_ranges = vec!["192.0.2.0/24".into()];
     shop.set(
@@ -167,10 +168,7 @@ async fn source_ranges_are_told_for_the_ports_that_they_filter() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
     let message = &outcome.notices[0].message;
-    assert!(
-        message.starts_with("only 192.0.2.0/24 may connect to tcp/80, as"),
-        "{message}"
-    );
+    begins(message, "only 192.0.2.0/24 may connect to tcp/80, as");
     let pools = shop.balancer().pools;
     assert_eq!(pools[0].listeners[0].allowed_cidrs, ["192.0.2.0/24"]);
     assert_eq!(pools[1].listeners[0].allowed_cidrs, [""; 0]);
@@ -185,8 +183,5 @@ async fn source_ranges_are_told_for_the_ports_that_they_filter() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
     let message = &outcome.notices[0].message;
-    assert!(
-        message.starts_with("only 192.0.2.0/24 may connect, as"),
-        "{message}"
-    );
+    begins(message, "only 192.0.2.0/24 may connect, as");
 }

@@ -2,10 +2,11 @@
 
 use bowline_core::{NamespaceRule, Verb};
 use bowline_simulator_cloudscale::BalancerInfo;
+use bowline_test_kit::begins;
 use serde_json::{Value, json};
 
-use super::shop::{Shop, UID, named, port, proxied, set, steps};
-use crate::stage::A;
+use super::harness::{Harness, UID, named, port, proxied, set, steps};
+use crate::harness::A;
 
 const OTHER_UID: &str = "0d9b1f6e-1111-4a3f-8f6e-3b9d2a7c1e55";
 
@@ -29,7 +30,7 @@ fn edge(address: &str, node_port: u16) -> Value {
     }]})
 }
 
-fn find(shop: &Shop, uuid: &str) -> BalancerInfo {
+fn find(shop: &Harness, uuid: &str) -> BalancerInfo {
     let all = shop.all().into_iter();
     all.clone().find(|it| it.uuid == uuid).unwrap_or_else(|| {
         panic!("{uuid} is gone: {:?}", all.collect::<Vec<_>>());
@@ -39,7 +40,7 @@ fn find(shop: &Shop, uuid: &str) -> BalancerInfo {
 #[tokio::test(start_paused = true)]
 async fn proof_case_16_what_was_made_by_hand_is_left_alone_however_it_is_named() {
     for how in ["name", "uuid", "bowline.dev/take-over"] {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         let uuid = shop.place(kube_api());
         let before = shop.balancer();
         let value = if how == "name" { "kube-api" } else { &uuid };
@@ -59,7 +60,7 @@ async fn proof_case_16_what_was_made_by_hand_is_left_alone_however_it_is_named()
 async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targets_and_marked_first()
  {
     for (address, shown) in [("10.20.0.11", false), ("10.20.0.99", true)] {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         shop.nodes.truncate(1);
         let uuid = shop.place(edge(address, 31080));
         shop.set("name", "edge").set("uuid", &uuid);
@@ -71,16 +72,13 @@ async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targe
         }
         shop.ensure().await.good();
         let writes = shop.changes();
-        assert!(
-            writes[0].starts_with("PATCH load-balancers {\"tags\":"),
-            "{writes:?}"
-        );
+        begins(&writes[0], "PATCH load-balancers {\"tags\":");
         let others = writes.iter().filter(|it| !it.contains("members"));
         assert_eq!(others.count(), 1, "{writes:?}");
         assert_eq!(shop.balancer().tags["k8s-service-uid"], UID);
     }
     // The type is changed in the very moment of the switch: node ports and status are gone.
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let uuid = shop.place(edge("10.20.0.11", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
     shop.service.is_load_balancer = false;
@@ -91,7 +89,7 @@ async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targe
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_18_a_node_port_that_another_cluster_uses_proves_nothing() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let uuid = shop.place(edge("10.20.0.99", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
     shop.ensure().await.problem_of("LoadBalancerNotOurs");
@@ -104,7 +102,7 @@ async fn proof_case_18_a_node_port_that_another_cluster_uses_proves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_17_without_tags_a_condition_remembers_what_was_proven() {
-    let mut shop = Shop::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
+    let mut shop = Harness::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
     let uuid = shop.place(edge("10.20.0.11", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
     let draft = shop.draft(bowline_core::Goal::Present).await.unwrap();
@@ -121,7 +119,7 @@ async fn proof_case_17_without_tags_a_condition_remembers_what_was_proven() {
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_19_a_living_services_load_balancer_moves_by_its_own_word_alone() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.ensure().await.good();
     let web_s = shop.balancer();
     let mut thief = named("thief", OTHER_UID);
@@ -159,7 +157,7 @@ async fn proof_case_19_a_living_services_load_balancer_moves_by_its_own_word_alo
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let uuid = shop.place(kube_api());
     let before = shop.balancer();
     shop.set("bowline.dev/take-over", &uuid);
@@ -169,10 +167,7 @@ async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
     let writes = shop.changes();
-    assert!(
-        writes[0].starts_with("PATCH load-balancers {\"tags\":"),
-        "{writes:?}"
-    );
+    begins(&writes[0], "PATCH load-balancers {\"tags\":");
     let adopted = shop.balancer();
     assert_eq!(adopted.tags["bowline-adopted"], "true");
     assert_eq!(adopted.name, "kube-api");
@@ -195,7 +190,7 @@ async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_20_a_foreign_listener_at_a_wanted_port_gives_way_and_its_pool_stays() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let uuid = shop.place(edge("10.20.0.99", 31999));
     shop.set("bowline.dev/take-over", &uuid);
     shop.rules.adoption = NamespaceRule::Any;
@@ -208,7 +203,7 @@ async fn proof_case_20_a_foreign_listener_at_a_wanted_port_gives_way_and_its_poo
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_21_two_clusters_of_one_name_with_one_manifest_do_not_meet() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.cluster_uid = Some("a".into());
     shop.set("name", "fixed").ensure().await.good();
     let first = shop.balancer();
@@ -231,12 +226,10 @@ async fn proof_case_21_two_clusters_of_one_name_with_one_manifest_do_not_meet() 
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_24_the_default_name_of_anothers_is_refused_as_a_setting() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let uuid = shop.place(json!({"name": format!("k8s-service-{OTHER_UID}")}));
     shop.set("name", &format!("k8s-service-{OTHER_UID}"));
-    let outcome = shop.ensure().await;
-    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
-    assert!(problem.contains("loadbalancer-name"), "{problem}");
+    shop.refused("loadbalancer-name").await;
     assert!(shop.delete().await.good().plan.is_empty());
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.balancer().uuid, uuid);
@@ -246,7 +239,7 @@ async fn proof_case_24_the_default_name_of_anothers_is_refused_as_a_setting() {
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_25_a_floating_ip_on_a_server_is_not_moved_unless_the_operator_says_so() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let address = "203.0.113.77".parse().unwrap();
     shop.sim.assign_floating_ip(address, Some(A)).unwrap();
     shop.set("floating-ips", r#"["203.0.113.77"]"#);
@@ -265,7 +258,7 @@ async fn proof_case_25_a_floating_ip_on_a_server_is_not_moved_unless_the_operato
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_29_doubles_with_our_own_mark_go_when_the_one_in_use_is_good() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     shop.cluster_uid = Some("a".into());
     shop.ensure().await.good();
     let ours = shop.balancer();

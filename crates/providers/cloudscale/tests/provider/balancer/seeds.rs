@@ -7,22 +7,21 @@ use bowline_test_kit::Outcome;
 use bowline_test_kit::seeds::{Life, pick, run, traffic_policy};
 use serde_json::json;
 
-use super::shop::{Shop, port};
-use crate::stage::{Stage, node};
+use super::harness::{Harness, port};
+use crate::harness::{Harness as NodeHarness, node};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 20;
 
 struct Web {
-    shop: Shop,
-    /// Names and uuids of servers.
+    shop: Harness,
     fleet: Vec<(String, String)>,
     /// Somebody else's load balancer, as it was.
     theirs: BalancerInfo,
 }
 
 /// The load balancer without what changes by itself.
-fn frozen(shop: &Shop, uuid: &str) -> BalancerInfo {
+fn frozen(shop: &Harness, uuid: &str) -> BalancerInfo {
     let mut all = shop.all().into_iter();
     let mut balancer = all.find(|it| it.uuid == uuid).unwrap();
     balancer.changes = 0;
@@ -31,7 +30,7 @@ fn frozen(shop: &Shop, uuid: &str) -> BalancerInfo {
 
 impl Life for Web {
     async fn begin(seed: u64) -> Self {
-        let shop = Shop::on(Stage::seeded(seed, &[], None));
+        let shop = Harness::on(NodeHarness::seeded(seed, &[], None));
         let spec: MachineSpec = serde_json::from_value(json!({"name": "w", "count": 4,
             "interfaces": [{"network": "k8s"}]}))
         .unwrap();

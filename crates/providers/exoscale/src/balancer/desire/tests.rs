@@ -1,5 +1,6 @@
 use super::*;
 use crate::balancer::examples::{annotated, port, service};
+use bowline_test_kit::rows;
 
 fn wanted(service: &Service) -> Desire {
     let (settings, faults) = Settings::read(service);
@@ -18,44 +19,27 @@ fn lines(desire: &Desire) -> Vec<String> {
 fn every_port_is_checked_where_it_can_be() {
     let udp_and_tcp = vec![port("UDP", 53, 30053), port("TCP", 53, 30153)];
     let udp = vec![port("UDP", 53, 30053), port("TCP", 80, 30080)];
-    for (ports, said, local, wanted_lines, reasons) in [
-        (&udp_and_tcp, None, None, ["udp 30153", "53 30153"], vec![]),
-        (
-            &udp,
-            None,
-            None,
-            ["udp 30053", "80 30080"],
-            vec!["UdpHealthCheck"],
-        ),
-        (&udp, Some("31000"), None, ["udp 31000", "80 31000"], vec![]),
-        (
-            &udp,
-            None,
-            Some(32100),
-            ["udp 32100", "80 32100"],
-            vec!["LocalPolicyHealthCheck"],
-        ),
-        (
-            &udp,
-            Some("31000"),
-            Some(32100),
-            ["udp 31000", "80 31000"],
-            vec![],
-        ),
-    ] {
+    for [ports, said, local, wanted_lines, reasons] in rows(
+        "udp and tcp |       |       | udp 30153, 53 30153 |
+         udp         |       |       | udp 30053, 80 30080 | UdpHealthCheck
+         udp         | 31000 |       | udp 31000, 80 31000 |
+         udp         |       | 32100 | udp 32100, 80 32100 | LocalPolicyHealthCheck
+         udp         | 31000 | 32100 | udp 31000, 80 31000 |",
+    ) {
+        let ports = if ports == "udp" { &udp } else { &udp_and_tcp };
         let mut service = match said {
-            Some(said) => annotated(&[("service-healthcheck-port", said)]),
-            None => service(),
+            "" => service(),
+            said => annotated(&[("service-healthcheck-port", said)]),
         };
         service.ports.clone_from(ports);
-        if local.is_some() {
+        if let Ok(local) = local.parse() {
             service.traffic_policy = TrafficPolicy::Local;
-            service.health_check_node_port = local;
+            service.health_check_node_port = Some(local);
         }
         let desire = wanted(&service);
-        assert_eq!(lines(&desire), wanted_lines);
+        assert_eq!(lines(&desire).join(", "), wanted_lines);
         let told: Vec<&str> = desire.notices.iter().map(|it| it.reason).collect();
-        assert_eq!(told, reasons);
+        assert_eq!(told.join(" "), reasons);
     }
 }
 

@@ -1,4 +1,5 @@
 use bowline_core::{HAND_OVER, NamespaceRule, TAKE_OVER};
+use bowline_test_kit::rows;
 use serde_json::{Value, json};
 
 use super::*;
@@ -27,125 +28,94 @@ fn shows_address(service: &mut Service) {
     }];
 }
 
+/// Labels by short names: `of=UID in=blue`.
+fn labels(text: &str) -> Value {
+    let pairs = text.split_whitespace().map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap();
+        let key = match key {
+            "of" => SERVICE_LABEL,
+            "uid" => CLUSTER_UID_MARK,
+            "in" => CLUSTER_LABEL,
+            other => other,
+        };
+        (key.to_owned(), json!(uid(value)))
+    });
+    Value::Object(pairs.collect())
+}
+
+fn uid(word: &str) -> &str {
+    match word {
+        "UID" => UID,
+        "OTHER" => OTHER,
+        "GONE" => GONE,
+        other => other,
+    }
+}
+
 #[test]
 fn marks_and_names_say_whose_it_is() {
-    let default = format!("k8s-{UID}");
-    let (mark, name) = (Claim::Managed(By::Mark), Claim::Managed(By::Name));
-    for (what, name, labels, wanted) in [
-        (
-            "the default name",
-            default.as_str(),
-            json!({}),
-            name.clone(),
-        ),
-        (
-            "others' labels",
-            default.as_str(),
-            json!({"team": "a"}),
-            name,
-        ),
-        (
-            "the default name, marked for another",
-            default.as_str(),
-            json!({SERVICE_LABEL: OTHER}),
-            Claim::NotOurs,
-        ),
-        ("the wanted name alone", "edge", json!({}), Claim::NotOurs),
-        ("our mark", "x", json!({SERVICE_LABEL: UID}), mark.clone()),
-        (
-            "our mark in this cluster",
-            "x",
-            json!({SERVICE_LABEL: UID, CLUSTER_UID_MARK: "blue-uid", CLUSTER_LABEL: "renamed"}),
-            mark.clone(),
-        ),
-        (
-            "our mark in another cluster of this name",
-            "x",
-            json!({SERVICE_LABEL: UID, CLUSTER_UID_MARK: "green-uid", CLUSTER_LABEL: "blue"}),
-            Claim::NotOurs,
-        ),
-        (
-            "our mark in another cluster, by name",
-            "x",
-            json!({SERVICE_LABEL: UID, CLUSTER_LABEL: "green"}),
-            Claim::NotOurs,
-        ),
-        (
-            "another Service's mark",
-            "edge",
-            json!({SERVICE_LABEL: OTHER}),
-            Claim::NotOurs,
-        ),
-        (
-            "the mark of a Service that is gone",
-            "edge",
-            json!({SERVICE_LABEL: GONE}),
-            Claim::NotOurs,
-        ),
-    ] {
+    for [what, name, marks, wanted] in rows(
+        "the default name                   | k8s-UID |                                | name
+         others' labels                     | k8s-UID | team=a                         | name
+         default name, marked for another   | k8s-UID | of=OTHER                       | not ours
+         the wanted name alone              | edge    |                                | not ours
+         our mark                           | x       | of=UID                         | mark
+         our mark in this cluster           | x       | of=UID uid=blue-uid in=renamed | mark
+         our mark, another cluster so named | x       | of=UID uid=green-uid in=blue   | not ours
+         our mark, another cluster by name  | x       | of=UID in=green                | not ours
+         another Service's mark             | edge    | of=OTHER                       | not ours
+         the mark of a Service that is gone | edge    | of=GONE                        | not ours",
+    ) {
         let service = annotated(&[("name", "edge"), ("id", L1)]);
         let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
         let around = Around::new(&service, &all);
-        let found = balancer(name, &labels, &[]);
+        let found = balancer(&name.replace("UID", UID), &labels(marks), &[]);
+        let wanted = match wanted {
+            "mark" => Claim::Managed(By::Mark),
+            "name" => Claim::Managed(By::Name),
+            _ => Claim::NotOurs,
+        };
         assert_eq!(claim_in(&around, &found), Ok(wanted), "{what}");
     }
 }
 
 #[test]
 fn what_the_original_made_with_a_name_of_its_users_is_known_by_what_is_on_it() {
-    let proven = Claim::Managed(By::Services);
     let named_x = |node_port| listener(1, "x", 80, node_port);
     let elsewhere = || {
         let mut it = ours(80);
         it["instance-pool"] = json!({"id": P2});
         it
     };
-    for (what, service_name, listeners, shown, wanted) in [
-        ("our uid, our pool", "", vec![ours(80)], false, true),
-        ("our uid, another pool", "", vec![elsewhere()], false, false),
-        ("another pool, shown", "", vec![elsewhere()], true, true),
-        ("nothing on it", "", vec![], true, false),
-        (
-            "something foreign",
-            "",
-            vec![ours(80), listener(2, "api", 6443, 30643)],
-            true,
-            false,
-        ),
-        ("a chosen name", "x", vec![named_x(30080)], false, false),
-        (
-            "a chosen name, shown",
-            "x",
-            vec![named_x(30080)],
-            true,
-            true,
-        ),
-        (
-            "another node port, shown",
-            "x",
-            vec![named_x(30081)],
-            true,
-            false,
-        ),
-        (
-            "another name, shown",
-            "y",
-            vec![named_x(30080)],
-            true,
-            false,
-        ),
-    ] {
+    for [what, service_name, on_it, shown, wanted] in rows(
+        "our uid, our pool        |   | ours      | hidden | proven
+         our uid, another pool    |   | elsewhere | hidden | not
+         another pool, shown      |   | elsewhere | shown  | proven
+         nothing on it            |   | nothing   | shown  | not
+         something foreign        |   | foreign   | shown  | not
+         a chosen name            | x | x 30080   | hidden | not
+         a chosen name, shown     | x | x 30080   | shown  | proven
+         another node port, shown | x | x 30081   | shown  | not
+         another name, shown      | y | x 30080   | shown  | not",
+    ) {
+        let listeners = match on_it {
+            "ours" => vec![ours(80)],
+            "elsewhere" => vec![elsewhere()],
+            "foreign" => vec![ours(80), listener(2, "api", 6443, 30643)],
+            "x 30080" => vec![named_x(30080)],
+            "x 30081" => vec![named_x(30081)],
+            _ => Vec::new(),
+        };
         let mut service =
             annotated(&[("name", "edge"), ("id", L1), ("service-name", service_name)]);
-        if shown {
+        if shown == "shown" {
             shows_address(&mut service);
         }
         let mut around = Around::new(&service, &[]);
         let found = balancer("edge", &json!({}), &listeners);
-        let verdict = if wanted {
-            proven.clone()
-        } else {
-            Claim::NotOurs
+        let verdict = match wanted {
+            "proven" => Claim::Managed(By::Services),
+            _ => Claim::NotOurs,
         };
         assert_eq!(claim_in(&around, &found), Ok(verdict), "{what}");
         // Nobody who was attached to it.
@@ -265,133 +235,60 @@ fn what_a_service_of_the_same_name_left_returns_on_proof() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 fn a_service_of_a_load_balancer_is_known_by_its_name_the_record_or_what_it_serves() {
-    let remember = |service: &mut Service| {
+    let remember = |mut service: Service| {
         let record = Record {
             services: [read_listener(ours(80)).id].into(),
             ..Record::default()
         };
-        service.conditions.extend(record.condition(service));
+        service.conditions.extend(record.condition(&service));
+        service
     };
-    let (plain, other) = (service(), named("other", OTHER));
-    let (mut listed, mut listing) = (plain.clone(), other.clone());
-    remember(&mut listed);
-    remember(&mut listing);
-    let mut foreign = listing.clone();
-    foreign.class = Some("vendor.test/lb".into());
+    let listing = || remember(named("other", OTHER));
+    let foreign = || Service {
+        class: Some("vendor.test/lb".into()),
+        ..listing()
+    };
     // What the annotation said before there was a record proves nothing.
     let id = read_listener(ours(80)).id.to_string();
     let claiming = annotated(&[(crate::balancer::settings::table::OWNED_SERVICES, &id)]);
-    let at = |name: &str, port, node_port, pool: &str| {
-        let mut it = listener(1, name, port, node_port);
-        it["instance-pool"] = json!({"id": pool});
-        read_listener(it)
-    };
-    let ours = format!("{UID}-80");
-    let theirs = format!("{OTHER}-80");
-    for (what, me, them, listener, wanted) in [
-        ("our name", &plain, &other, at(&ours, 81, 1, P2), "ours"),
-        (
-            "our name, listed there",
-            &plain,
-            &listing,
-            at(&ours, 80, 30080, P1),
-            "ours",
-        ),
-        (
-            "their name",
-            &plain,
-            &other,
-            at(&theirs, 80, 30080, P1),
-            "another",
-        ),
-        (
-            "their name, listed here",
-            &listed,
-            &other,
-            at(&theirs, 80, 30080, P1),
-            "another",
-        ),
-        ("listed here", &listed, &other, at("x", 81, 1, P2), "ours"),
-        (
-            "listed there",
-            &plain,
-            &listing,
-            at("x", 80, 30080, P1),
-            "another",
-        ),
-        (
-            "listed by somebody else's",
-            &plain,
-            &foreign,
-            at("x", 81, 1, P1),
-            "foreign",
-        ),
-        (
-            "a name like ours",
-            &plain,
-            &other,
-            at(&format!("{UID}80"), 81, 1, P1),
-            "foreign",
-        ),
-        (
-            "it serves us",
-            &plain,
-            &other,
-            at("x", 80, 30080, P1),
-            "ours",
-        ),
-        (
-            "another port",
-            &plain,
-            &other,
-            at("x", 81, 30080, P1),
-            "foreign",
-        ),
-        (
-            "another node port",
-            &plain,
-            &other,
-            at("x", 80, 30081, P1),
-            "foreign",
-        ),
-        (
-            "another cluster's pool",
-            &plain,
-            &other,
-            at("x", 80, 30080, P2),
-            "foreign",
-        ),
-        (
-            "claimed by annotation",
-            &claiming,
-            &other,
-            at("x", 81, 1, P1),
-            "foreign",
-        ),
-        (
-            "a Service that is gone",
-            &plain,
-            &other,
-            at(&format!("{GONE}-80"), 80, 1, P1),
-            "left over",
-        ),
-        (
-            "gone, another pool",
-            &plain,
-            &other,
-            at(&format!("{GONE}-80"), 80, 1, P2),
-            "foreign",
-        ),
-        (
-            "gone, another port",
-            &plain,
-            &other,
-            at(&format!("{GONE}-81"), 81, 1, P1),
-            "foreign",
-        ),
-    ] {
+    for [what, me, them, name, ports, pool, wanted] in rows(
+        "our name                  |          |         | UID-80   | 81 1     | P2 | ours
+         our name, listed there    |          | listing | UID-80   | 80 30080 | P1 | ours
+         their name                |          |         | OTHER-80 | 80 30080 | P1 | another
+         their name, listed here   | listed   |         | OTHER-80 | 80 30080 | P1 | another
+         listed here               | listed   |         | x        | 81 1     | P2 | ours
+         listed there              |          | listing | x        | 80 30080 | P1 | another
+         listed by somebody else's |          | foreign | x        | 81 1     | P1 | foreign
+         a name like ours          |          |         | UID80    | 81 1     | P1 | foreign
+         it serves us              |          |         | x        | 80 30080 | P1 | ours
+         another port              |          |         | x        | 81 30080 | P1 | foreign
+         another node port         |          |         | x        | 80 30081 | P1 | foreign
+         another cluster's pool    |          |         | x        | 80 30080 | P2 | foreign
+         claimed by annotation     | claiming |         | x        | 81 1     | P1 | foreign
+         a Service that is gone    |          |         | GONE-80  | 80 1     | P1 | left over
+         gone, another pool        |          |         | GONE-80  | 80 1     | P2 | foreign
+         gone, another port        |          |         | GONE-81  | 81 1     | P1 | foreign",
+    ) {
+        let me = &match me {
+            "listed" => remember(service()),
+            "claiming" => claiming.clone(),
+            _ => service(),
+        };
+        let them = match them {
+            "listing" => listing(),
+            "foreign" => foreign(),
+            _ => named("other", OTHER),
+        };
+        let owner = ["UID", "OTHER", "GONE"]
+            .into_iter()
+            .find(|it| name.starts_with(it));
+        let name = owner.map_or(name.to_owned(), |owner| name.replace(owner, uid(owner)));
+        let (port, node_port) = ports.split_once(' ').unwrap();
+        let (port, node_port) = (port.parse().unwrap(), node_port.parse().unwrap());
+        let mut listener = listener(1, &name, port, node_port);
+        listener["instance-pool"] = json!({"id": if pool == "P1" { P1 } else { P2 }});
+        let listener = read_listener(listener);
         let all = [Arc::new(me.clone()), Arc::new(them.clone())];
         let mut around = Around::new(me, &all);
         around.wish.living = Some(Arc::new([UID.to_owned(), OTHER.to_owned()].into()));
@@ -454,33 +351,22 @@ fn labels_hold_only_what_labels_can() {
 #[test]
 fn the_labels_say_whose_cluster_it_is() {
     use bowline_core::ClusterMatch as Cluster;
-    let (ours, foreign) = (Some(Cluster::Ours), Some(Cluster::Foreign));
-    for (uid, labels, wanted) in [
-        (
-            Some("u"),
-            json!({CLUSTER_UID_MARK: "u", CLUSTER_LABEL: "green"}),
-            ours,
-        ),
-        (
-            Some("u"),
-            json!({CLUSTER_UID_MARK: "v", CLUSTER_LABEL: "blue"}),
-            foreign.clone(),
-        ),
-        // A name is not a proof.
-        (Some("u"), json!({CLUSTER_LABEL: "blue"}), None),
-        (
-            None,
-            json!({CLUSTER_UID_MARK: "u", CLUSTER_LABEL: "blue"}),
-            None,
-        ),
-        (None, json!({CLUSTER_LABEL: "green"}), foreign),
-        (None, json!({CLUSTER_LABEL: "kubernetes"}), None),
-        (None, json!({}), None),
-    ] {
+    for [uid, marks, wanted] in rows(
+        "u | uid=u in=green | ours
+         u | uid=v in=blue  | foreign
+         u | in=blue        | a name is not a proof
+           | uid=u in=blue  | unclear
+           | in=green       | foreign
+           | in=kubernetes  | unclear
+           |                | unclear",
+    ) {
+        let uid = Some(uid).filter(|uid| !uid.is_empty());
+        let labels = labels(marks);
         let verdict = whose_cluster("blue", uid, &balancer("x", &labels, &[]));
         match wanted {
-            Some(wanted) => assert_eq!(verdict, wanted, "{uid:?} {labels}"),
-            None => assert!(matches!(verdict, Cluster::Unclear(_)), "{uid:?} {labels}"),
+            "ours" => assert_eq!(verdict, Cluster::Ours, "{uid:?} {labels}"),
+            "foreign" => assert_eq!(verdict, Cluster::Foreign, "{uid:?} {labels}"),
+            _ => assert!(matches!(verdict, Cluster::Unclear(_)), "{uid:?} {labels}"),
         }
     }
 }

@@ -12,6 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bowline_core::{Change, Impact, Notice, Problem, ResourceRef, ServiceKey, StepId, StepNote};
+pub(crate) use bowline_provider::plan::{new, seen};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -36,13 +37,11 @@ const SHARED: &str = "LoadBalancerShared";
 /// The reason of events about ports of a load balancer that somebody else has.
 const PORT_IN_USE: &str = "PortInUse";
 
-/// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     CreateBalancer(NewLoadBalancer),
     /// Until it is there and has an address.
     AwaitAddress,
-    /// Until it is gone.
     AwaitEnd(Uuid),
     /// Gives it these labels, all of them.
     MarkBalancer(BTreeMap<String, String>),
@@ -89,24 +88,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) pool: Uuid,
     /// Whether descriptions can be emptied; some roles do not allow it.
     pub(crate) may_reset: bool,
-}
-
-/// An object that exists.
-pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: Some(id.to_string()),
-    }
-}
-
-/// An object that does not exist yet.
-pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.into(),
-        id: None,
-    }
 }
 
 fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
@@ -190,7 +171,6 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilde
     sketch
 }
 
-/// Adds steps to a sketch.
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
     there: &'a LoadBalancer,

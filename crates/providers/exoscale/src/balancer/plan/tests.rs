@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use bowline_core::{Service, Verb};
+use bowline_test_kit::rows;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -47,15 +48,23 @@ fn plan(
 }
 
 fn plan_in(around: &Around, there: &LoadBalancer, manages: bool) -> PlanBuilder {
-    let service = &around.wish.service;
-    let managed = managed(service);
-    let services = services(service);
+    let managed = managed(&around.wish.service);
+    plan_of(around, there, manages.then_some(&managed), P1, true)
+}
+
+fn plan_of(
+    around: &Around,
+    there: &LoadBalancer,
+    managed: Option<&Managed>,
+    pool: &str,
+    may_reset: bool,
+) -> PlanBuilder {
     let wanted = Wanted {
         family: around.family(),
-        managed: manages.then_some(&managed),
-        services: &services,
-        pool: P1.parse().unwrap(),
-        may_reset: true,
+        managed,
+        services: &services(&around.wish.service),
+        pool: pool.parse().unwrap(),
+        may_reset,
     };
     reconcile(&wanted, there)
 }
@@ -74,53 +83,27 @@ fn what_is_as_wanted_needs_nothing() {
 #[test]
 fn each_difference_has_its_impact() {
     let name = format!("k8s-{UID}");
-    let at = |change: fn(&mut Value)| {
+    for [what, path, value, wanted] in rows(
+        r#"target           | /target-port        | 1             | update
+           strategy         | /strategy           | "maglev-hash" | update
+           check            | /healthcheck/uri    | "/h"          | update
+           no check         | /healthcheck        | null          | update
+           unasked words    | /description        | "d"           | nothing
+           more of the pool | /instance-pool/name | "workers"     | nothing
+           pool             | /instance-pool/id   | "P2"          | replace"#,
+    ) {
+        let (parent, key) = path.rsplit_once('/').unwrap();
         let mut listener = ours(80);
-        change(&mut listener);
-        listener
-    };
-    let update = |impact: &str| vec![format!("update service {UID}-80: {impact}")];
-    let rows: [(&str, Value, Vec<String>); 7] = [
-        (
-            "target",
-            at(|it| it["target-port"] = json!(1)),
-            update("in place"),
-        ),
-        (
-            "strategy",
-            at(|it| it["strategy"] = json!("maglev-hash")),
-            update("in place"),
-        ),
-        (
-            "check",
-            at(|it| it["healthcheck"]["uri"] = json!("/h")),
-            update("in place"),
-        ),
-        (
-            "no check",
-            at(|it| it["healthcheck"] = Value::Null),
-            update("in place"),
-        ),
-        (
-            "a description that no annotation asked for",
-            at(|it| it["description"] = json!("d")),
-            vec![],
-        ),
-        (
-            "more of the pool",
-            at(|it| it["instance-pool"]["name"] = json!("workers")),
-            vec![],
-        ),
-        (
-            "pool",
-            at(|it| it["instance-pool"] = json!({"id": P2})),
-            vec![
+        let value = value.replace("P2", P2);
+        listener.pointer_mut(parent).unwrap()[key] = serde_json::from_str(&value).unwrap();
+        let wanted = match wanted {
+            "update" => vec![format!("update service {UID}-80: in place")],
+            "replace" => vec![
                 format!("delete service {UID}-80: interrupts traffic"),
                 format!("create service {UID}-80: no impact"),
             ],
-        ),
-    ];
-    for (what, listener, wanted) in rows {
+            _ => vec![],
+        };
         let there = balancer(&name, &json!({}), &[listener]);
         let sketch = plan(&annotated(&[]), &[], &there, true);
         assert_eq!(steps(&sketch), wanted, "{what}");
@@ -167,20 +150,13 @@ fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
 fn a_mark_that_is_needed_comes_before_everything_else() {
     let service = annotated(&[("name", "edge"), ("description", "d")]);
     let there = balancer("other", &json!({"team": "a"}), &[ours(80)]);
-    let (services, around) = (services(&service), Around::new(&service, &[]));
+    let around = Around::new(&service, &[]);
     let reconciled = |mark_first, there: &LoadBalancer| {
         let managed = Managed {
             mark_first,
             ..managed(&service)
         };
-        let wanted = Wanted {
-            family: around.family(),
-            managed: Some(&managed),
-            services: &services,
-            pool: P2.parse().unwrap(),
-            may_reset: true,
-        };
-        reconcile(&wanted, there)
+        plan_of(&around, there, Some(&managed), P2, true)
     };
     let unhurried = reconciled(false, &there);
     let Action::ChangeBalancer(change) = &unhurried.actions[0] else {
@@ -275,18 +251,10 @@ fn descriptions_stay_where_they_cannot_be_emptied() {
     let service = annotated(&[]);
     let mut there = balancer(&format!("k8s-{UID}"), &json!({}), &[ours(80)]);
     there.description = "d".into();
-    let (managed, services) = (managed(&service), services(&service));
+    let managed = managed(&service);
     let mut around = Around::new(&service, &[]);
-    let sketch = |around: &Around, may_reset| {
-        let wanted = Wanted {
-            family: around.family(),
-            managed: Some(&managed),
-            services: &services,
-            pool: P1.parse().unwrap(),
-            may_reset,
-        };
-        reconcile(&wanted, &there)
-    };
+    let sketch =
+        |around: &Around, may_reset| plan_of(around, &there, Some(&managed), P1, may_reset);
     // Nobody knows whose words these are.
     let unasked = sketch(&around, true);
     assert!(unasked.plan.is_empty() && unasked.plan.notices.is_empty());

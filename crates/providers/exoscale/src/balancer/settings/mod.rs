@@ -25,7 +25,6 @@ const DEFAULT_INTERVAL: i64 = 10;
 const DEFAULT_TIMEOUT: i64 = 5;
 const DEFAULT_RETRIES: i64 = 1;
 
-/// What the annotations say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) id: Option<Uuid>,
@@ -45,15 +44,12 @@ pub(crate) struct Settings {
 /// Whether somebody else looks after the load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum External {
-    /// Nobody says so.
     No,
-    /// The Service says so.
     Yes,
     /// The Service says something that means neither: nothing changes by it.
     Misread,
 }
 
-/// What is said about the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolSetting {
     pub(crate) id: Option<Uuid>,
@@ -61,7 +57,6 @@ pub(crate) struct PoolSetting {
     pub(crate) nodepool: Option<String>,
 }
 
-/// What is said about health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckSettings {
     pub(crate) mode: Option<String>,
@@ -139,7 +134,6 @@ impl Settings {
         (settings, reader.problems(INVALID))
     }
 
-    /// The name of a load balancer of that Service.
     pub(crate) fn balancer_name(&self, service: &Service) -> String {
         let name = self.name.clone();
         name.unwrap_or_else(|| default_name(&service.uid))
@@ -184,12 +178,10 @@ fn check(reader: &mut AnnotationReader<'_>) -> CheckSettings {
 /// What the name of a load balancer begins with that nobody gave one; the uid of its Service follows.
 const DEFAULT_PREFIX: &str = "k8s-";
 
-/// The name that a load balancer has if nobody gives it one.
 pub(crate) fn default_name(service_uid: &str) -> String {
     format!("{DEFAULT_PREFIX}{service_uid}")
 }
 
-/// The uid in the name of a load balancer that nobody gave one.
 pub(crate) fn uid_in_name(name: &str) -> Option<&str> {
     let uid = name.strip_prefix(DEFAULT_PREFIX)?;
     read::uuid(uid).map(|_| uid)
@@ -209,7 +201,6 @@ pub(crate) fn nothing_to_attach_to() -> String {
     )
 }
 
-/// Whether somebody else looks after the load balancer.
 pub(crate) fn external(service: &Service) -> External {
     match TABLE.value(service, EXTERNAL).map(str::trim) {
         None => External::No,
@@ -233,7 +224,6 @@ pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
     })
 }
 
-/// The load balancer that the Service names by its id.
 pub(crate) fn id_of(service: &Service) -> Option<Uuid> {
     read::uuid(TABLE.value(service, ID)?)
 }

@@ -15,7 +15,6 @@ const LONGEST_LABEL: usize = 63;
 /// What the keys of our own labels begin with.
 const MARKS: [&str; 2] = ["bowline", "k8s-"];
 
-/// A text that is not too long.
 pub(super) fn text(text: &str) -> Option<String> {
     (text.chars().count() <= LONGEST).then(|| text.to_owned())
 }

@@ -1,6 +1,7 @@
 use super::table::{ANNOTATIONS, PREFIX, reference};
 use super::*;
 use crate::balancer::examples::{L1, annotated, port, service};
+use bowline_test_kit::{pairs, rows, says};
 
 fn read(suffix: &str, value: &str) -> (Settings, Vec<Problem>) {
     Settings::read(&annotated(&[(suffix, value)]))
@@ -27,30 +28,30 @@ fn without_annotations_the_defaults_are_those_of_the_original() {
 #[test]
 fn what_the_original_takes_is_taken() {
     let longest = "x".repeat(255);
-    for (suffix, value) in [
+    let others = [
         ("id", L1),
-        ("id", "7D2F7F4E-22D1-4B38-8F0B-94C8A54D6D01"),
         ("name", longest.as_str()),
-        ("name", "a b/ü"),
         ("description", &longest),
-        ("labels", "team=shop, env=,a/b.c=x y"),
-        ("external", "no"),
-        ("service-strategy", "source-hash"),
-        ("service-strategy", "maglev-hash"),
-        ("service-name", "x"),
-        ("service-description", "y"),
         ("service-instancepool-id", L1),
-        ("sks-cluster-name", "prod"),
-        ("service-healthcheck-mode", "tcp"),
-        ("service-healthcheck-port", "65535"),
-        ("service-healthcheck-uri", "no-slash-but-no-http"),
-        ("service-healthcheck-interval", "1m30s"),
-        ("service-healthcheck-interval", "5999ms"),
-        ("service-healthcheck-interval", "300"),
-        ("service-healthcheck-timeout", "2s"),
-        ("service-healthcheck-retries", "20"),
-        ("zone", "anything"),
-    ] {
+    ];
+    let table = pairs(
+        "id = 7D2F7F4E-22D1-4B38-8F0B-94C8A54D6D01
+         name = a b/ü
+         labels = team=shop, env=,a/b.c=x y
+         external = no
+         service-strategy = source-hash ¦ maglev-hash
+         service-name = x
+         service-description = y
+         sks-cluster-name = prod
+         service-healthcheck-mode = tcp
+         service-healthcheck-port = 65535
+         service-healthcheck-uri = no-slash-but-no-http
+         service-healthcheck-interval = 1m30s ¦ 5999ms ¦ 300
+         service-healthcheck-timeout = 2s
+         service-healthcheck-retries = 20
+         zone = anything",
+    );
+    for (suffix, value) in table.into_iter().chain(others) {
         assert_eq!(read(suffix, value).1, [], "{suffix}={value:?}");
         assert_eq!(read(suffix, "").1, [], "an empty {suffix}");
     }
@@ -78,94 +79,55 @@ fn what_the_original_takes_is_taken() {
 #[test]
 fn what_cannot_be_used_is_told_with_key_and_value() {
     let longer = "x".repeat(256);
-    for (suffix, value) in [
-        ("id", "L1"),
-        ("id", "7d2f7f4e22d14b388f0b94c8a54d6d01"),
-        ("name", longer.as_str()),
-        ("description", &longer),
-        ("service-name", &longer),
-        ("service-strategy", "least-connections"),
-        ("service-strategy", "Round-Robin"),
-        ("service-instancepool-id", "workers"),
-        ("service-healthcheck-mode", "ping"),
-        ("service-healthcheck-port", "0"),
-        ("service-healthcheck-port", "65536"),
-        ("service-healthcheck-port", "http"),
-        ("service-healthcheck-uri", &longer),
-        ("service-healthcheck-interval", "4s"),
-        ("service-healthcheck-interval", "301"),
-        ("service-healthcheck-interval", "-10s"),
-        ("service-healthcheck-interval", "10 s"),
-        ("service-healthcheck-timeout", "1999ms"),
-        ("service-healthcheck-timeout", "61s"),
-        ("service-healthcheck-retries", "0"),
-        ("service-healthcheck-retries", "21"),
-        ("service-healthcheck-tls-sni", "web.example.test"),
-        ("labels", "env"),
-        ("labels", "env=prod,bowline-cluster=x"),
-    ] {
+    let too_long = [
+        "name",
+        "description",
+        "service-name",
+        "service-healthcheck-uri",
+    ];
+    let too_long = too_long.map(|suffix| (suffix, longer.as_str()));
+    let table = pairs(
+        "id = L1 ¦ 7d2f7f4e22d14b388f0b94c8a54d6d01
+         service-strategy = least-connections ¦ Round-Robin
+         service-instancepool-id = workers
+         service-healthcheck-mode = ping
+         service-healthcheck-port = 0 ¦ 65536 ¦ http
+         service-healthcheck-interval = 4s ¦ 301 ¦ -10s ¦ 10 s
+         service-healthcheck-timeout = 1999ms ¦ 61s
+         service-healthcheck-retries = 0 ¦ 21
+         service-healthcheck-tls-sni = web.example.test
+         labels = env ¦ env=prod,bowline-cluster=x",
+    );
+    for (suffix, value) in table.into_iter().chain(too_long) {
         let (_, faults) = read(suffix, value);
         let [fault] = faults.as_slice() else {
             panic!("{suffix}={value:?}: {faults:?}");
         };
-        assert!(
-            fault.message.contains(&format!("{PREFIX}{suffix}")),
-            "{}",
-            fault.message
-        );
-        assert!(
-            fault.message.contains(&format!("{value:?}")),
-            "{}",
-            fault.message
-        );
+        says(&fault.message, &format!("{PREFIX}{suffix}"));
+        says(&fault.message, &format!("{value:?}"));
         assert_eq!(fault.reason, INVALID);
     }
 }
 
 #[test]
 fn settings_are_compared_with_each_other() {
-    for (pairs, text) in [
-        (
-            vec![
-                ("service-healthcheck-interval", "5"),
-                ("service-healthcheck-timeout", "6"),
-            ],
-            "5 s is less than the timeout of 6 s",
-        ),
-        (
-            vec![("service-healthcheck-mode", "http")],
-            "begins with a slash",
-        ),
-        (
-            vec![
-                ("service-healthcheck-mode", "https"),
-                ("service-healthcheck-uri", "h"),
-            ],
-            "begins with a slash",
-        ),
-        (
-            vec![
-                ("service-healthcheck-tls-sni", "a"),
-                ("service-healthcheck-mode", "http"),
-                ("service-healthcheck-uri", "/"),
-            ],
-            "only for https",
-        ),
-        (
-            vec![("service-sks-nodepool-name", "web")],
-            "without SKS cluster name",
-        ),
-        (vec![("external", "true")], "but no ID or name specified"),
-        (
-            vec![("name", "k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a")],
-            "another Service",
-        ),
-    ] {
+    for [pairs, text] in rows(
+        "check-interval=5 check-timeout=6 | 5 s is less than the timeout of 6 s
+         check-mode=http                            | begins with a slash
+         check-mode=https check-uri=h | begins with a slash
+         check-tls-sni=a check-mode=http check-uri=/ | only for https
+         service-sks-nodepool-name=web                            | without SKS cluster name
+         external=true                                            | but no ID or name specified
+         name=k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a            | another Service",
+    ) {
+        let pairs = pairs.replace("check-", "service-healthcheck-");
+        let pairs = pairs.split(' ').filter_map(|pair| pair.split_once('='));
+        let pairs: Vec<(&str, &str)> = pairs.collect();
         let (_, faults) = Settings::read(&annotated(&pairs));
         let [fault] = faults.as_slice() else {
             panic!("{pairs:?}: {faults:?}");
         };
-        assert!(fault.message.contains(text), "{}", fault.message);
+        says(&fault.message, text);
     }
 }
 

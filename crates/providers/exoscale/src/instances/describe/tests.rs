@@ -2,6 +2,7 @@ use super::*;
 use crate::config::Config;
 use crate::testing::node;
 use bowline_core::{PROVIDED_NODE_IP, Taint, UNINITIALIZED_TAINT};
+use bowline_test_kit::rows;
 use serde_json::{Value, json};
 
 const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
@@ -35,45 +36,34 @@ fn shown(addresses: &[NodeAddress]) -> Vec<String> {
 
 #[test]
 fn addresses_follow_networks_annotation_and_what_is_public() {
-    let private = json!([{"id": "0f0e0d0c-0b0a-4908-8706-050403020100"}]);
-    let (v4, v6) = ("198.51.100.21", "2001:db8::21");
     let host = "Hostname:Pool-a1b2c-xyz";
-    let rows = [
-        (json!({"public-ip": v4}), "", "E4 I4"),
-        (
-            json!({"public-ip": v4, "ipv6-address": v6}),
-            "",
-            "E4 I4 E6 I6",
-        ),
-        (json!({"ipv6-address": v6}), "", "E6 I6"),
-        (
-            json!({"public-ip": v4, "private-networks": private}),
-            "10.0.0.5",
-            "P4 E4",
-        ),
-        (json!({"private-networks": private}), "10.0.0.5", "P4"),
-        (json!({"public-ip": v4}), "10.0.0.5", "E4 I4"),
-        (
-            json!({"public-ip": v4, "private-networks": private}),
-            "",
-            "E4 I4",
-        ),
-        (
-            json!({"public-ip": v4, "ipv6-address": v6, "private-networks": private}),
-            "10.0.0.5,fd00::5",
-            "P4 P6 E4 E6",
-        ),
-        // What stands for no address is none.
-        (
-            json!({"public-ip": "0.0.0.0", "ipv6-address": ""}),
-            "10.0.0.5",
-            "",
-        ),
-        // Nothing is known: the kubelet's own.
-        (json!({"public-ip": "0.0.0.0"}), "", "K4 K6"),
-        (json!({"private-networks": private}), "", "K4 K6"),
-    ];
-    for (members, told, wanted) in rows {
+    // What stands for no address is none; where nothing is known, it is the kubelet's own.
+    for [members, told, wanted] in rows(
+        "4         |                  | E4 I4
+         4 6       |                  | E4 I4 E6 I6
+         6         |                  | E6 I6
+         4 private | 10.0.0.5         | P4 E4
+         private   | 10.0.0.5         | P4
+         4         | 10.0.0.5         | E4 I4
+         4 private |                  | E4 I4
+         4 6 private | 10.0.0.5,fd00::5 | P4 P6 E4 E6
+         zero empty  | 10.0.0.5         |
+         zero      |                  | K4 K6
+         private   |                  | K4 K6",
+    ) {
+        let members = members.split(' ').map(|member| match member {
+            "4" => ("public-ip", json!("198.51.100.21")),
+            "6" => ("ipv6-address", json!("2001:db8::21")),
+            "zero" => ("public-ip", json!("0.0.0.0")),
+            "empty" => ("ipv6-address", json!("")),
+            _ => (
+                "private-networks",
+                json!([{"id": "0f0e0d0c-0b0a-4908-8706-050403020100"}]),
+            ),
+        });
+        let members: Value = members
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect();
         let mut node = fresh(told);
         node.addresses = ["Hostname:k", "InternalIP:10.9.0.1", "InternalIP:fd09::1"]
             .iter()

@@ -5,12 +5,12 @@ use bowline_simulator::journal::Entry;
 use bowline_test_kit::PlanRun;
 use serde_json::json;
 
-use super::shop::{NAME, Shop, UID, port, steps};
-use crate::stage::{I1, I2, I3, I4, P1, P2, node, of};
+use super::harness::{Harness, NAME, UID, port, steps};
+use crate::harness::{I1, I2, I3, I4, P1, P2, node, of};
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_39_a_new_service_gets_a_whole_load_balancer() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     let outcome = shop.ensure().await;
     outcome.good();
     let changes = shop.changes();
@@ -55,7 +55,7 @@ async fn exoscale_case_39_a_new_service_gets_a_whole_load_balancer() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_40_names_and_descriptions_are_carried_over() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("name", "edge")
         .set("description", "d1")
         .set("service-description", "sd");
@@ -73,7 +73,7 @@ async fn exoscale_case_40_names_and_descriptions_are_carried_over() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_41_with_two_ports_the_name_and_description_of_one_do_not_count() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports.push(port("TCP", 443, 30443));
     shop.set("service-name", "x")
         .set("service-description", "y");
@@ -91,7 +91,7 @@ async fn exoscale_case_41_with_two_ports_the_name_and_description_of_one_do_not_
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_42_one_port_may_have_a_name_of_its_own_and_is_remembered() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-name", "x");
     shop.ensure().await.good();
     let listener = shop.listener();
@@ -102,7 +102,7 @@ async fn exoscale_case_42_one_port_may_have_a_name_of_its_own_and_is_remembered(
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_43_tcp_and_udp_share_a_port_number() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports = vec![port("TCP", 8080, 31621), port("UDP", 8080, 31700)];
     shop.set("service-healthcheck-port", "31621");
     shop.ensure().await.good();
@@ -117,7 +117,7 @@ async fn exoscale_case_43_tcp_and_udp_share_a_port_number() {
 
 /// Nothing was asked of the cloud, and the one problem says this.
 #[track_caller]
-fn refused(shop: &Shop, outcome: &bowline_test_kit::Outcome, text: &str) {
+fn refused(shop: &Harness, outcome: &bowline_test_kit::Outcome, text: &str) {
     let problem = outcome.problem();
     assert!(problem.contains(text), "{problem}");
     assert!(shop.all().is_empty());
@@ -126,7 +126,7 @@ fn refused(shop: &Shop, outcome: &bowline_test_kit::Outcome, text: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_44_sctp_is_refused() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports = vec![port("SCTP", 80, 30080)];
     let outcome = shop.ensure().await;
     let text = "only TCP and UDP are supported as service port protocols";
@@ -141,7 +141,7 @@ async fn exoscale_case_44_sctp_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_45_nodes_of_two_pools_leave_it_open() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.nodes = vec![of(I1), of(I3)];
     let outcome = shop.ensure().await;
     let text = format!("{P1} (workers), {P2} (others)");
@@ -162,7 +162,7 @@ async fn a_default_pool_decides_what_the_nodes_leave_open() {
         (vec![of(I4)], P2),
         (vec![of(I1), of(I2)], P1),
     ] {
-        let mut shop = Shop::with(&file).await;
+        let mut shop = Harness::with(&file).await;
         shop.nodes = nodes;
         shop.ensure().await.good();
         assert_eq!(shop.listener().pool, pool);
@@ -172,7 +172,7 @@ async fn a_default_pool_decides_what_the_nodes_leave_open() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_46_instances_without_a_pool_do_not_count() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.nodes = vec![of(I1), of(I4)];
     shop.ensure().await.good();
     assert_eq!(shop.listener().pool, P1);
@@ -180,7 +180,7 @@ async fn exoscale_case_46_instances_without_a_pool_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_47_no_pool_at_all_is_an_error() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.nodes = vec![of(I4)];
     let outcome = shop.ensure().await;
     refused(
@@ -196,7 +196,7 @@ async fn exoscale_case_47_no_pool_at_all_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_48_nodes_of_other_clouds_and_zones_do_not_count() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     let nowhere = "00000000-0000-4000-8000-000000000001";
     let mut by_machine = node("by-machine", "");
     by_machine.provider_id = None;
@@ -215,7 +215,7 @@ async fn exoscale_case_48_nodes_of_other_clouds_and_zones_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_49_a_nodepool_names_the_pool() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("sks-cluster-name", "prod")
         .set("service-sks-nodepool-name", "WEB")
         .set("service-instancepool-id", P1);
@@ -246,7 +246,7 @@ async fn exoscale_case_49_a_nodepool_names_the_pool() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is_reported() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     let nowhere = "00000000-0000-4000-8000-000000000001";
     shop.set("service-instancepool-id", nowhere);
     let outcome = shop.ensure().await;
@@ -256,7 +256,7 @@ async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is
     shop.sim.deny(&["get-instance-pool"]);
     shop.set("service-instancepool-id", P2);
     assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-instancepool-id", P2);
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["InstancePoolWithoutNodes"]);
@@ -266,7 +266,7 @@ async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_50_a_nodepool_needs_its_cluster() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-sks-nodepool-name", "web");
     let outcome = shop.ensure().await;
     assert_eq!(shop.calls().len(), 0);
@@ -279,7 +279,7 @@ async fn exoscale_case_50_a_nodepool_needs_its_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_51_a_bad_duration_is_told_and_whole_seconds_are_taken() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-healthcheck-interval", "abc");
     let outcome = shop.ensure().await;
     assert_eq!((shop.calls().len(), outcome.plan.unread), (0, true));
@@ -292,7 +292,7 @@ async fn exoscale_case_51_a_bad_duration_is_told_and_whole_seconds_are_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_52_the_policy_local_is_checked_at_its_own_port() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports.push(port("TCP", 443, 30443));
     shop.service.traffic_policy = TrafficPolicy::Local;
     shop.service.health_check_node_port = Some(32111);
@@ -308,7 +308,7 @@ async fn exoscale_case_52_the_policy_local_is_checked_at_its_own_port() {
 
 #[tokio::test(start_paused = true)]
 async fn the_policy_local_can_be_checked_by_requests() {
-    let mut shop = Shop::with("loadBalancer: {localPolicyHealthCheck: http}").await;
+    let mut shop = Harness::with("loadBalancer: {localPolicyHealthCheck: http}").await;
     shop.service.traffic_policy = TrafficPolicy::Local;
     shop.service.health_check_node_port = Some(32111);
     let outcome = shop.ensure().await;
@@ -325,7 +325,7 @@ async fn the_policy_local_can_be_checked_by_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_53_a_port_that_is_said_wins() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.traffic_policy = TrafficPolicy::Local;
     shop.service.health_check_node_port = Some(32111);
     shop.set("service-healthcheck-port", "30080");
@@ -335,7 +335,7 @@ async fn exoscale_case_53_a_port_that_is_said_wins() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address() {
-    let shop = Shop::new().await;
+    let shop = Harness::new().await;
     shop.sim
         .set_timings(|it| it.operation = std::time::Duration::ZERO);
     let draft = shop.draft(Goal::Present).await.unwrap();
@@ -366,7 +366,7 @@ async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_104_an_empty_value_is_none() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     for suffix in [
         "name",
         "service-strategy",
@@ -393,7 +393,7 @@ async fn exoscale_case_104_an_empty_value_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_106_udp_is_checked_at_the_tcp_port_of_its_number() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports = vec![port("UDP", 53, 30053), port("TCP", 53, 30153)];
     assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
     assert_eq!(
@@ -410,8 +410,8 @@ async fn exoscale_case_106_udp_is_checked_at_the_tcp_port_of_its_number() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_107_the_pool_that_was_found_out_is_kept() {
-    let mut shop = Shop::new().await;
-    shop.fault("create-load-balancer", 9, super::shop::status(500));
+    let mut shop = Harness::new().await;
+    shop.fault("create-load-balancer", 9, super::harness::status(500));
     assert!(shop.ensure().await.error.is_some());
     assert_eq!(shop.get("service-instancepool-id"), P1);
     shop.world.faults.clear();

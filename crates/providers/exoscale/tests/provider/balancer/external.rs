@@ -1,24 +1,24 @@
 //! Cases on load balancers that somebody else looks after.
 
-use super::shop::{L1, Shop, UID, port};
+use super::harness::{Harness, L1, UID, port};
 
 /// A shop with the load balancer `shared`, which somebody else made.
-async fn beside(services: &[(&str, u16)]) -> Shop {
-    let mut shop = Shop::new().await;
+async fn beside(services: &[(&str, u16)]) -> Harness {
+    let mut shop = Harness::new().await;
     shop.place("shared", services);
     shop.service.ports = vec![port("TCP", 443, 30443)];
     shop.set("external", "TRUE");
     shop
 }
 
-fn names(shop: &Shop) -> Vec<String> {
+fn names(shop: &Harness) -> Vec<String> {
     let all = shop.balancer().services.into_iter();
     all.map(|it| it.name).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_63_external_needs_an_id_or_a_name() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("external", "true");
     let outcome = shop.ensure().await;
     let text =
@@ -44,7 +44,7 @@ async fn exoscale_case_64_an_external_one_is_found_by_its_name_and_kept_as_it_is
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_65_an_external_one_that_is_not_there_is_not_made() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("external", "true").set("name", "shared");
     let outcome = shop.ensure().await;
     let text = "NLB instance is marked external by name \"shared\", but no matching NLB was found";

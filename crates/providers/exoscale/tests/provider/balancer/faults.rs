@@ -7,12 +7,12 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_exoscale::{BalancerSpec, Ending, ServiceSpec};
 use bowline_test_kit::PlanRun;
 
-use super::shop::{L1, NAME, Shop, UID, open, port, status, steps};
-use crate::stage::{P1, P2};
+use super::harness::{Harness, L1, NAME, UID, open, port, status, steps};
+use crate::harness::{P1, P2};
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_61_a_load_balancer_of_our_name_is_adopted() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place(NAME, &[]);
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerFound"]);
@@ -23,7 +23,7 @@ async fn exoscale_case_61_a_load_balancer_of_our_name_is_adopted() {
 
 #[tokio::test(start_paused = true)]
 async fn one_with_our_labels_is_adopted_whatever_its_name() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place("renamed", &[]);
     let labels = [("bowline-service-uid", UID), ("bowline-cluster", "blue")];
     shop.sim.label_balancer(L1, &labels).unwrap();
@@ -45,7 +45,7 @@ async fn proof_case_16_what_somebody_else_made_is_untouched_by_name_id_and_take_
         ("id", L1),
         ("bowline.dev/take-over", L1),
     ] {
-        let mut shop = Shop::new().await;
+        let mut shop = Harness::new().await;
         shop.place("kube-api", &[("api", 6443)]);
         shop.service.ports = vec![port("TCP", 6443, 30111)];
         shop.set(pair.0, pair.1);
@@ -70,7 +70,7 @@ async fn proof_case_16_what_somebody_else_made_is_untouched_by_name_id_and_take_
 #[tokio::test(start_paused = true)]
 async fn proof_case_17_the_originals_with_a_name_of_its_own_is_marked_first_and_only_that() {
     for shown in [true, false] {
-        let mut shop = Shop::new().await;
+        let mut shop = Harness::new().await;
         shop.place("edge", &[(&format!("{UID}-80"), 80)]);
         shop.sim.describe_balancer(L1, "by hand").unwrap();
         shop.set("name", "edge").set("id", L1);
@@ -106,7 +106,7 @@ async fn proof_case_17_the_originals_with_a_name_of_its_own_is_marked_first_and_
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_18_the_load_balancer_of_another_cluster_is_not_ours() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     // Same port and node port, to a pool without a node of this cluster.
     let foreign = ServiceSpec::new("web", P2, 80, 30080);
     let spec = BalancerSpec::named("edge").id(L1).service(foreign);
@@ -133,7 +133,7 @@ async fn proof_case_18_the_load_balancer_of_another_cluster_is_not_ours() {
 async fn exoscale_case_62_a_crash_anywhere_leaves_exactly_one() {
     for custom in [false, true] {
         for looks in 0..9 {
-            let mut shop = Shop::new().await;
+            let mut shop = Harness::new().await;
             if custom {
                 shop.set("name", "edge").set("service-name", "x");
             }
@@ -153,18 +153,18 @@ async fn exoscale_case_62_a_crash_anywhere_leaves_exactly_one() {
 
 #[tokio::test(start_paused = true)]
 async fn the_id_is_known_before_the_operation_is_waited_for() {
-    let shop = Shop::new().await;
+    let shop = Harness::new().await;
     let draft = shop.draft(Goal::Present).await.unwrap();
     let mut run = PlanRun::new(draft);
     let progress = run.carry_out(0).await.unwrap();
     assert!(matches!(progress, StepOutcome::Wait { .. }), "{progress:?}");
-    let id = run.publication().annotations[&super::shop::key("id")].clone();
+    let id = run.publication().annotations[&super::harness::key("id")].clone();
     assert_eq!(id, shop.balancer().id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_79_a_cloud_that_is_not_there_for_a_moment_makes_one() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.fault("create-load-balancer", 2, status(503));
     shop.ensure().await.good();
     assert_eq!(shop.balancer().name, NAME);
@@ -174,7 +174,7 @@ async fn exoscale_case_79_a_cloud_that_is_not_there_for_a_moment_makes_one() {
 async fn an_answer_that_is_lost_makes_one() {
     for action in [Action::LostAnswer, Action::Truncated] {
         for operation in ["create-load-balancer", "add-service-to-load-balancer"] {
-            let mut shop = Shop::new().await;
+            let mut shop = Harness::new().await;
             shop.set("name", "edge");
             shop.fault(operation, 1, action.clone());
             shop.ensure().await;
@@ -186,7 +186,7 @@ async fn an_answer_that_is_lost_makes_one() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_80_a_failed_operation_says_why() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     let failure = Ending::failure("conflict", "m");
     shop.sim
         .plan("add-service-to-load-balancer", failure, Some(1));
@@ -201,7 +201,7 @@ async fn exoscale_case_80_a_failed_operation_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_81_an_endless_operation_holds_nobody_and_ends_after_ten_minutes() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim
         .plan("create-load-balancer", Ending::never(), Some(1));
     let before = tokio::time::Instant::now();
@@ -214,7 +214,7 @@ async fn exoscale_case_81_an_endless_operation_holds_nobody_and_ends_after_ten_m
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_88_a_failure_in_the_first_answer_is_one() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     let failure = Ending::failure("busy", "try later").after(Duration::ZERO);
     shop.sim
         .plan("add-service-to-load-balancer", failure, Some(1));
@@ -226,7 +226,7 @@ async fn exoscale_case_88_a_failure_in_the_first_answer_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_89_no_address_is_shown_before_there_is_one() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim
         .set_timings(|it| it.address = Duration::from_secs(20));
     let before = tokio::time::Instant::now();
@@ -234,7 +234,7 @@ async fn exoscale_case_89_no_address_is_shown_before_there_is_one() {
     assert!(before.elapsed() >= Duration::from_secs(20));
     assert_eq!(shop.address(), shop.balancer().ip.to_string());
     // There is an end to it.
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim
         .set_timings(|it| it.address = Duration::from_secs(200));
     let error = shop.ensure().await.error.unwrap();
@@ -247,13 +247,13 @@ async fn exoscale_case_89_no_address_is_shown_before_there_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_may_be_out_of_sight_for_a_while() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim
         .set_timings(|it| it.created_invisible = Duration::from_secs(10));
     shop.ensure().await.good();
     assert_eq!(shop.writes().len(), 2);
     // A crash in that time does not make a second one.
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim
         .set_timings(|it| it.created_invisible = Duration::from_secs(10));
     shop.until_crash(Goal::Present, 1).await;
@@ -267,7 +267,7 @@ async fn a_new_load_balancer_may_be_out_of_sight_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_101_a_role_for_the_original_is_enough() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim.deny(&[
         "list-instances",
         "list-instance-types",
@@ -297,7 +297,7 @@ async fn exoscale_case_101_a_role_for_the_original_is_enough() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_111_without_a_reference_it_is_found_by_its_name() {
     for name in [NAME, "edge"] {
-        let mut shop = Shop::new().await;
+        let mut shop = Harness::new().await;
         shop.set("name", name);
         let silent = Ending::success().without_reference();
         shop.sim.plan("create-load-balancer", silent, Some(1));
@@ -313,7 +313,7 @@ async fn exoscale_case_111_without_a_reference_it_is_found_by_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_112_a_cloud_without_labels_makes_one_without() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.sim.set_quirks(|it| it.labels_refused = true);
     shop.ensure().await.good();
     let changes = shop.changes();
@@ -352,6 +352,6 @@ async fn a_service_that_cannot_be_read_is_an_error_and_nothing_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disabled_cloud_has_no_load_balancers() {
-    let shop = Shop::with("loadBalancer: {disabled: true}").await;
+    let shop = Harness::with("loadBalancer: {disabled: true}").await;
     assert!(shop.cloud.balancers().is_none());
 }

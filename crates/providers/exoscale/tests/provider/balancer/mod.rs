@@ -3,8 +3,8 @@
 mod create;
 mod external;
 mod faults;
+mod harness;
 mod remove;
 mod seeds;
 mod shared;
-mod shop;
 mod update;

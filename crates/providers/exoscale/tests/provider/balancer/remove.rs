@@ -5,8 +5,8 @@ use bowline_test_kit::PlanRun;
 
 use bowline_simulator_exoscale::{BalancerSpec, ServiceSpec};
 
-use super::shop::{L1, NAME, Shop, UID, key, open, port};
-use crate::stage::P1;
+use super::harness::{Harness, L1, NAME, UID, key, open, port};
+use crate::harness::P1;
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_69_the_service_goes_then_the_load_balancer() {
@@ -23,7 +23,7 @@ async fn exoscale_case_69_the_service_goes_then_the_load_balancer() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_70_a_load_balancer_with_foreign_services_stays() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place(NAME, &[(&format!("{UID}-80"), 80), ("theirs", 9000)]);
     shop.set("id", L1).set("service-instancepool-id", P1);
     let outcome = shop.delete().await;
@@ -36,7 +36,7 @@ async fn exoscale_case_70_a_load_balancer_with_foreign_services_stays() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_71_and_proof_case_28_an_external_load_balancer_stays() {
     for (target, writes) in [(30080, 1), (30999, 0)] {
-        let mut shop = Shop::new().await;
+        let mut shop = Harness::new().await;
         let old = ServiceSpec::new("old", P1, 80, target);
         let api = ServiceSpec::new("api", P1, 6443, 30443);
         let spec = BalancerSpec::named("shared").id(L1).service(old);
@@ -82,11 +82,11 @@ async fn exoscale_case_73_without_its_id_it_is_found_by_its_name() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_is_never_gone() {
     let mut shop = open().await;
-    shop.fault("get-load-balancer", 99, super::shop::status(500));
+    shop.fault("get-load-balancer", 99, super::harness::status(500));
     assert!(shop.delete().await.error.is_some());
     shop.world.faults.clear();
     shop.unset("id");
-    shop.fault("list-load-balancers", 99, super::shop::status(500));
+    shop.fault("list-load-balancers", 99, super::harness::status(500));
     assert!(shop.delete().await.error.is_some());
     assert_eq!(shop.all().len(), 1);
 }
@@ -138,7 +138,7 @@ async fn a_removal_that_was_interrupted_anywhere_is_finished() {
 
 #[tokio::test(start_paused = true)]
 async fn services_with_our_name_are_found_wherever_they_are() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place("theirs", &[(&format!("{UID}-80"), 80), ("api", 6443)]);
     shop.delete().await.good();
     assert_eq!(shop.listener().name, "api");

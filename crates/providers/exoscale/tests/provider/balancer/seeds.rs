@@ -7,26 +7,26 @@ use bowline_simulator_exoscale::BalancerInfo;
 use bowline_test_kit::Outcome;
 use bowline_test_kit::seeds::{Life, TRIES, pick, run, traffic_policy, trouble};
 
-use super::shop::{L1, Shop, port};
-use crate::stage::{I3, P1, P2, of};
+use super::harness::{Harness, L1, port};
+use crate::harness::{I3, P1, P2, of};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 25;
 
 struct Web {
-    shop: Shop,
+    shop: Harness,
     /// Somebody else's load balancer, as it was.
     theirs: BalancerInfo,
 }
 
-fn theirs(shop: &Shop) -> BalancerInfo {
+fn theirs(shop: &Harness) -> BalancerInfo {
     let mut all = shop.all().into_iter();
     all.find(|it| it.id == L1).unwrap()
 }
 
 impl Life for Web {
     async fn begin(seed: u64) -> Self {
-        let mut shop = Shop::seeded(seed, "").await;
+        let mut shop = Harness::seeded(seed, "").await;
         // Both pools have nodes of the cluster.
         shop.nodes.push(of(I3));
         shop.set("service-instancepool-id", P1);

@@ -3,11 +3,11 @@
 use bowline_core::{Condition, Goal, NamespaceRule, StepOutcome};
 use bowline_test_kit::PlanRun;
 
-use super::shop::{L1, OTHER, Shop, UID, named, open, port, set};
+use super::harness::{Harness, L1, OTHER, UID, named, open, port, set};
 
 /// Two Services that share L1: `external` or by its id alone.
-async fn two(external: bool) -> Shop {
-    let mut shop = Shop::new().await;
+async fn two(external: bool) -> Harness {
+    let mut shop = Harness::new().await;
     shop.place("shared", &[(&format!("{OTHER}-443"), 443)]);
     let mut other = named("other", OTHER);
     other.ports = vec![port("TCP", 443, 30443)];
@@ -73,7 +73,7 @@ async fn a_managed_load_balancer_keeps_services_of_others_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_another_remembers_is_that_ones_and_annotations_say_nothing() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place("shared", &[("x", 80), ("y", 443)]);
     let ids: Vec<String> = shop
         .balancer()
@@ -152,8 +152,8 @@ async fn proof_case_19_a_living_services_load_balancer_moves_only_by_its_owners_
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
-    let mut shop = Shop::new().await;
-    let double = |shop: &Shop| {
+    let mut shop = Harness::new().await;
+    let double = |shop: &Harness| {
         shop.place("double", &[]);
         let labels = [("bowline-service-uid", UID), ("k8s-cluster-uid", "blue")];
         shop.sim.label_balancer(L1, &labels).unwrap();

@@ -1,10 +1,11 @@
 //! Cases on changing load balancers.
 
 use bowline_core::{ClusterMarks, Impact, NamespaceRule};
+use bowline_test_kit::says;
 use serde_json::json;
 
-use super::shop::{L1, NAME, Shop, UID, open, port, steps};
-use crate::stage::{P1, P2};
+use super::harness::{Harness, L1, NAME, UID, open, port};
+use crate::harness::{P1, P2};
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_54_another_node_port_is_one_change() {
@@ -48,7 +49,7 @@ async fn exoscale_case_55_another_port_replaces_the_service() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_56_another_pool_replaces_every_service_in_its_turn() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.service.ports.push(port("TCP", 443, 30443));
     shop.ensure().await.good();
     let (before, address) = (shop.balancer(), shop.address());
@@ -67,7 +68,7 @@ async fn exoscale_case_56_another_pool_replaces_every_service_in_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_57_names_and_descriptions_really_change() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("name", "edge").set("description", "d1");
     shop.ensure().await.good();
     shop.calls();
@@ -115,18 +116,15 @@ async fn exoscale_case_59_a_load_balancer_that_is_gone_is_made_anew() {
 /// The last part of exoscale case 60, that `take-over` alone makes it the Service's, gave way to proof cases 16 and 20.
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_until_adopted() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place("by-hand", &[("theirs", 9000)]);
     shop.sim.describe_balancer(L1, "theirs").unwrap();
     shop.set("id", L1);
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
     let message = &outcome.notices[0].message;
-    assert!(
-        message.contains("exoscale-loadbalancer-external: \"true\""),
-        "{message}"
-    );
-    assert!(message.contains("adoption"), "{message}");
+    says(message, "exoscale-loadbalancer-external: \"true\"");
+    says(message, "adoption");
     assert_eq!(shop.writes(), ["add-service-to-load-balancer"]);
     assert_eq!(
         (&*shop.balancer().name, shop.balancer().services.len()),
@@ -164,7 +162,7 @@ async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_
 
 #[tokio::test(start_paused = true)]
 async fn what_the_original_left_is_ours_and_labelled_with_the_next_change() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.place(NAME, &[(&format!("{UID}-80"), 80)]);
     shop.set("id", L1).set("service-instancepool-id", P1);
     assert!(shop.ensure().await.good().plan.is_empty());
@@ -176,10 +174,10 @@ async fn what_the_original_left_is_ours_and_labelled_with_the_next_change() {
 
 #[tokio::test(start_paused = true)]
 async fn labels_of_the_annotation_are_set_and_ours_are_never_overwritten() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("labels", "team=shop,env=test");
     shop.ensure().await.good();
-    let label = |shop: &Shop, key: &str| shop.balancer().labels.get(key).cloned();
+    let label = |shop: &Harness, key: &str| shop.balancer().labels.get(key).cloned();
     assert_eq!(label(&shop, "team").as_deref(), Some("shop"));
     assert_eq!(label(&shop, "bowline-service-uid").as_deref(), Some(UID));
     shop.calls();
@@ -204,24 +202,21 @@ async fn labels_of_the_annotation_are_set_and_ours_are_never_overwritten() {
 
 #[tokio::test(start_paused = true)]
 async fn labels_that_the_cloud_refuses_are_reported_and_cost_nothing_else() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.ensure().await.good();
     shop.fault("update-load-balancer", 1, bowline_test_kit::status(400));
     shop.set("labels", "env=prod");
     shop.service.ports[0].node_port = 30090;
     let outcome = shop.ensure().await;
     let reported = format!("{outcome:?}");
-    assert!(
-        reported.contains("the cloud refuses these labels"),
-        "{reported}"
-    );
+    says(&reported, "the cloud refuses these labels");
     assert_eq!(shop.listener().target_port, 30090);
     assert_eq!(shop.balancer().labels["bowline-service-uid"], UID);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_85_a_second_port_takes_the_name_away_and_gives_it_back() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-name", "x")
         .set("service-description", "y");
     shop.ensure().await.good();
@@ -236,7 +231,7 @@ async fn exoscale_case_85_a_second_port_takes_the_name_away_and_gives_it_back() 
             "add-service-to-load-balancer"
         ]
     );
-    let names = |shop: &Shop| -> Vec<String> {
+    let names = |shop: &Harness| -> Vec<String> {
         let all = shop.balancer().services.into_iter();
         all.map(|it| it.name).collect()
     };
@@ -257,7 +252,7 @@ async fn exoscale_case_85_a_second_port_takes_the_name_away_and_gives_it_back() 
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_105_a_health_check_is_replaced_as_a_whole() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-healthcheck-mode", "http")
         .set("service-healthcheck-uri", "/h");
     shop.ensure().await.good();
@@ -279,7 +274,7 @@ async fn exoscale_case_105_a_health_check_is_replaced_as_a_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn checks_over_tls_may_name_their_server() {
-    let mut shop = Shop::new().await;
+    let mut shop = Harness::new().await;
     shop.set("service-healthcheck-mode", "https")
         .set("service-healthcheck-uri", "/h")
         .set("service-healthcheck-tls-sni", "web.example.test");
@@ -305,11 +300,7 @@ async fn what_somebody_changed_in_the_cloud_is_put_right() {
         (NAME, 30080)
     );
     shop.sim.remove_service(&id, &service).unwrap();
-    let outcome = shop.ensure().await;
-    assert_eq!(
-        steps(&outcome.good().plan),
-        [format!("create service {service}")]
-    );
+    shop.does(&[format!("create service {service}")]).await;
     assert_eq!(shop.listener().port, 80);
 }
 

@@ -267,7 +267,6 @@ impl Model {
         }
     }
 
-    /// Whether nothing of others was touched.
     #[track_caller]
     pub(super) fn check_foreign(&self, wanted: &Wanted, before: &Self) {
         for (was, is) in before.floating_ips.iter().zip(&self.floating_ips) {

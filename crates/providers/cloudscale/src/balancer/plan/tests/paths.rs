@@ -9,7 +9,6 @@ use super::super::*;
 use super::model::Model;
 use crate::api::{Listener, Member};
 
-/// Protocol and number of a listener.
 type Port = (String, u16);
 
 /// Where traffic and checks may go while a plan is carried out.

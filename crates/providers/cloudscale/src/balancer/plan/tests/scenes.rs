@@ -16,7 +16,6 @@ use crate::balancer::ownership;
 use crate::balancer::plan::{Seen, SeenPool};
 use crate::balancer::settings::Settings;
 
-/// What is wanted, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) wanted: Wanted,

@@ -9,12 +9,11 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
-use bowline_test_kit::{Harness, Simulation, surroundings, wraps};
+use bowline_test_kit::{self as kit, Simulation, surroundings, wraps};
 pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
 use bowline_xenorchestra::{Config, Gauges, build};
 use serde_json::json;
 
-/// Where the simulated API listens in the pipes.
 pub(crate) const AUTHORITY: &str = "xo.sim:80";
 pub(crate) const PA: &str = "0b2f7c0e-3c1d-4f55-9d0a-6f1f6c3b7a10";
 pub(crate) const PB: &str = "7e5a1d34-90bc-4d2e-8f61-3a2b1c0d9e8f";
@@ -25,7 +24,6 @@ pub(crate) const VM1: &str = "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a";
 pub(crate) const VM2: &str = "9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f";
 /// VM1 as its machine tells it in the other byte order.
 pub(crate) const SWAPPED: &str = "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a";
-/// A VM that never was.
 pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 const GIB: u64 = 1 << 30;
 
@@ -59,18 +57,16 @@ pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
     XenOrchestra::from_fixture(world, scene).unwrap()
 }
 
-/// The provider before its simulated server.
-pub(crate) struct Stage(Harness<XenOrchestra>);
+pub(crate) struct Harness(kit::Harness<XenOrchestra>);
 
-wraps!(Stage => 0: Harness<XenOrchestra>);
+wraps!(Harness => 0: kit::Harness<XenOrchestra>);
 
-impl Stage {
+impl Harness {
     /// With a token, without events.
     pub(crate) async fn new() -> Self {
         Self::configured("events: no\n").await
     }
 
-    /// With a token and these settings.
     pub(crate) async fn configured(settings: &str) -> Self {
         let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\n{settings}");
         Self::of(&file, Quirks::default()).await
@@ -103,28 +99,23 @@ impl Stage {
     }
 }
 
-/// The provider as that configuration says, in that world.
 pub(crate) fn cloud(world: &World, config: &Config) -> Arc<dyn Cloud> {
     let surroundings = surroundings(world, "xenorchestra");
     build(config, &surroundings, &Gauges::default()).unwrap()
 }
 
-/// Lets time pass.
 pub(crate) async fn wait(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// The node of VM1.
 pub(crate) fn w1() -> Node {
     known("w1", &id1())
 }
 
-/// The provider id of VM1.
 pub(crate) fn id1() -> String {
     format!("xenorchestra://{PA}/{VM1}")
 }
 
-/// An answer of that status, with that error.
 pub(crate) fn status(code: u16, error: &str) -> Action {
     answer(code, json!({ "error": error }))
 }

@@ -8,34 +8,29 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_exoscale::{
     DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
 };
-use bowline_test_kit::{Harness, Simulation, wraps};
+use bowline_test_kit::{self as kit, Simulation, wraps};
 pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
 use serde_json::{Value, json};
 
-/// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
 /// The instance of the cases.
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
-/// An instance that never was.
 pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 
-/// The provider before its simulated cloud.
-pub(crate) struct Stage(Harness<Exoscale>);
+pub(crate) struct Harness(kit::Harness<Exoscale>);
 
-wraps!(Stage => 0: Harness<Exoscale>);
+wraps!(Harness => 0: kit::Harness<Exoscale>);
 
-impl Stage {
+impl Harness {
     /// With instance I1 in zone ch-gva-2.
     pub(crate) async fn new() -> Self {
         Self::with(&[], "").await
     }
 
-    /// The same with this cloud config.
     pub(crate) async fn configured(file: &str) -> Self {
         Self::with(&[], file).await
     }
 
-    /// The same with further variables.
     pub(crate) async fn with(environment: &[(&str, &str)], file: &str) -> Self {
         let simulation = Simulation::new(7, AUTHORITY, |world| {
             Exoscale::from_fixture(world, Fixture::default()).unwrap()
@@ -92,7 +87,6 @@ pub(crate) fn addresses(instance: &Instance) -> Vec<String> {
     all.map(ToString::to_string).collect()
 }
 
-/// An answer of that status.
 pub(crate) fn status(code: u16) -> Action {
     answer(code, json!({ "message": "because" }))
 }

@@ -8,16 +8,14 @@ use bowline_core::{AddressKind, Node, NodeAddress};
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
 use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
-use bowline_test_kit::{Harness, Simulation, fresh, wraps};
+use bowline_test_kit::{self as kit, Simulation, fresh, wraps};
 pub(crate) use bowline_test_kit::{cannot_tell, found, gone};
 
-/// Where the simulated API listens in the pipes.
 pub(crate) const AUTHORITY: &str = "cloudscale.sim:80";
 /// Server `worker-a` of the cases.
 pub(crate) const A: &str = "3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613";
 /// Server `worker-b` of the cases.
 pub(crate) const B: &str = "b7e4d0a1-95c3-4f62-8a17-0c6e2d9f4b58";
-/// A server that never was.
 pub(crate) const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 const FIXTURE: &str = "
@@ -54,28 +52,24 @@ floating_ips:
 - {address: '2001:db8:f::77', region: rma}
 ";
 
-/// The provider before its simulated cloud.
-pub(crate) struct Stage(pub(crate) Harness<Cloudscale>);
+pub(crate) struct Harness(pub(crate) kit::Harness<Cloudscale>);
 
-wraps!(Stage => 0: Harness<Cloudscale>);
+wraps!(Harness => 0: kit::Harness<Cloudscale>);
 
-impl Stage {
+impl Harness {
     /// Over pipes, with servers A and B.
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    /// The same with further variables in the provider's environment.
     pub(crate) fn with(environment: &[(&str, &str)]) -> Self {
         Self::measured(environment, None)
     }
 
-    /// The same with metrics.
     pub(crate) fn measured(environment: &[(&str, &str)], metrics: Option<CallMetrics>) -> Self {
         Self::seeded(7, environment, metrics)
     }
 
-    /// The same with other chances.
     pub(crate) fn seeded(
         seed: u64,
         environment: &[(&str, &str)],
@@ -119,7 +113,6 @@ fn simulated(world: &World) -> Arc<Cloudscale> {
     Cloudscale::from_fixture(world, scene).unwrap()
 }
 
-/// A checked configuration with the simulated token.
 pub(crate) fn config(url: &str, environment: &[(&str, &str)]) -> Config {
     let mut map: BTreeMap<&str, &str> = BTreeMap::new();
     map.insert("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);

@@ -8,7 +8,7 @@ use bowline_test_kit::{ServiceHarness, service, wraps};
 pub(crate) use bowline_test_kit::{named_port as port, steps};
 use serde_json::{Value, json};
 
-use crate::stage::{A, B, Stage, node};
+use crate::harness::{self, A, B, node};
 
 pub(crate) const UID: &str = "5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55";
 pub(crate) const NAME: &str = "k8s-service-5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55";
@@ -16,29 +16,25 @@ pub(crate) const S1: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 pub(crate) const S2: &str = "c0a80101-77aa-4b1e-9f10-2d3e4f5a6b7c";
 const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
 
-/// A Service before the simulated cloud.
-pub(crate) struct Shop(ServiceHarness<Cloudscale>);
+pub(crate) struct Harness(ServiceHarness<Cloudscale>);
 
-wraps!(Shop => 0: ServiceHarness<Cloudscale>);
+wraps!(Harness => 0: ServiceHarness<Cloudscale>);
 
-impl Shop {
+impl Harness {
     /// Fixture F.
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    /// The same with further variables in the provider's environment.
     pub(crate) fn with(environment: &[(&str, &str)]) -> Self {
-        Self::on(Stage::with(environment))
+        Self::on(harness::Harness::with(environment))
     }
 
-    /// The same on another stage.
-    pub(crate) fn on(stage: Stage) -> Self {
+    pub(crate) fn on(stage: harness::Harness) -> Self {
         let nodes = vec![node("worker-a", Some(A)), node("worker-b", Some(B))];
         Self(ServiceHarness::new(stage.0, PREFIX, web(), nodes))
     }
 
-    /// The load balancers that carry the mark of a Service.
     pub(crate) async fn marked(&self) -> Vec<TaggedBalancer> {
         let wish = self.wish(Goal::Present);
         let marks = ClusterMarks {
@@ -55,12 +51,10 @@ impl Shop {
         self.wait(10).await;
     }
 
-    /// The load balancers of the project.
     pub(crate) fn all(&self) -> Vec<BalancerInfo> {
         self.stage.sim.balancers()
     }
 
-    /// The only load balancer.
     #[track_caller]
     pub(crate) fn balancer(&self) -> BalancerInfo {
         let mut all = self.all();
@@ -68,7 +62,6 @@ impl Shop {
         all.remove(0)
     }
 
-    /// The only pool of the only load balancer.
     #[track_caller]
     pub(crate) fn pool(&self) -> PoolInfo {
         let mut balancer = self.balancer();
@@ -136,8 +129,8 @@ impl Shop {
 }
 
 /// A shop whose load balancer is there, and whose calls are forgotten.
-pub(crate) async fn open() -> Shop {
-    let mut shop = Shop::new();
+pub(crate) async fn open() -> Harness {
+    let mut shop = Harness::new();
     shop.ensure().await.good();
     shop.settle().await;
     shop.calls();
@@ -164,12 +157,10 @@ pub(crate) fn proxied(ip: &str) -> Ingress {
     }
 }
 
-/// The Service `shop/web`.
 pub(crate) fn web() -> Service {
     named("web", UID)
 }
 
-/// Another Service of that shop.
 pub(crate) fn named(name: &str, uid: &str) -> Service {
     Service {
         ports: vec![port("http", "TCP", 80, 31080)],
@@ -177,7 +168,6 @@ pub(crate) fn named(name: &str, uid: &str) -> Service {
     }
 }
 
-/// The names of the members of a pool, sorted.
 pub(crate) fn members(pool: &PoolInfo) -> Vec<String> {
     let mut names: Vec<String> = pool.members.iter().map(|it| it.name.clone()).collect();
     names.sort();

@@ -5,29 +5,26 @@ use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Exoscale, ServiceIn
 use bowline_test_kit::{ServiceHarness, service, wraps};
 pub(crate) use bowline_test_kit::{port, status, steps};
 
-use crate::stage::{I1, I2, P1, of, provider, stage};
+use crate::harness::{I1, I2, P1, of, provider, stage};
 
 pub(crate) const UID: &str = "5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 pub(crate) const NAME: &str = "k8s-5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 pub(crate) const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
-/// The uid of another Service.
 pub(crate) const OTHER: &str = "11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 
-/// A Service before the simulated cloud.
-pub(crate) struct Shop {
+pub(crate) struct Harness {
     harness: ServiceHarness<Exoscale>,
     file: String,
 }
 
-wraps!(Shop => harness: ServiceHarness<Exoscale>);
+wraps!(Harness => harness: ServiceHarness<Exoscale>);
 
-impl Shop {
+impl Harness {
     pub(crate) async fn new() -> Self {
         Self::with("").await
     }
 
-    /// With that cloud config file.
     pub(crate) async fn with(file: &str) -> Self {
         Self::seeded(7, file).await
     }
@@ -43,7 +40,6 @@ impl Shop {
         }
     }
 
-    /// The provider begins anew; the cloud goes on.
     pub(crate) async fn restart(&mut self) {
         self.stage.cloud = provider(&self.world, &self.file).await;
         self.world.journal.clear();
@@ -56,12 +52,10 @@ impl Shop {
         record.map(|it| it.message.as_str()).unwrap_or_default()
     }
 
-    /// The load balancers of the zone.
     pub(crate) fn all(&self) -> Vec<BalancerInfo> {
         self.stage.sim.balancers()
     }
 
-    /// The only load balancer.
     #[track_caller]
     pub(crate) fn balancer(&self) -> BalancerInfo {
         let mut all = self.all();
@@ -69,7 +63,6 @@ impl Shop {
         all.remove(0)
     }
 
-    /// The only service of the only load balancer.
     #[track_caller]
     pub(crate) fn listener(&self) -> ServiceInfo {
         let mut balancer = self.balancer();
@@ -84,7 +77,6 @@ impl Shop {
         services.iter().map(line).collect()
     }
 
-    /// The address that the Service shows.
     pub(crate) fn address(&self) -> String {
         let ips = self.service.ingress.iter().filter_map(|it| it.ip.clone());
         ips.collect::<Vec<_>>().join(" ")
@@ -102,8 +94,8 @@ impl Shop {
 }
 
 /// A shop whose load balancer is there, and whose calls are forgotten.
-pub(crate) async fn open() -> Shop {
-    let mut shop = Shop::new().await;
+pub(crate) async fn open() -> Harness {
+    let mut shop = Harness::new().await;
     shop.ensure().await.good();
     shop.calls();
     shop
@@ -132,7 +124,6 @@ pub(crate) fn set(service: &mut Service, suffix: &str, value: &str) {
     bowline_test_kit::set(service, PREFIX, suffix, value);
 }
 
-/// A Service of the shop.
 pub(crate) fn named(name: &str, uid: &str) -> Service {
     Service {
         ports: vec![port("TCP", 80, 30080)],

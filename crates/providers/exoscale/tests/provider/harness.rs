@@ -8,9 +8,8 @@ use bowline_simulator::World;
 use bowline_simulator_exoscale::{
     ClusterSpec, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
-use bowline_test_kit::{Harness, Simulation, surroundings};
+use bowline_test_kit::{self as kit, Simulation, surroundings};
 
-/// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
 /// Pool `workers`.
 pub(crate) const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
@@ -25,8 +24,7 @@ pub(crate) const I3: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7e";
 /// An instance of no pool.
 pub(crate) const I4: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f";
 
-/// The provider with that cloud config file.
-pub(crate) async fn stage(seed: u64, file: &str) -> Harness<Exoscale> {
+pub(crate) async fn stage(seed: u64, file: &str) -> kit::Harness<Exoscale> {
     let simulation = Simulation::new(seed, AUTHORITY, simulated);
     let cloud = provider(&simulation.world, file).await;
     simulation.world.journal.clear();

@@ -1,0 +1,102 @@
+//! What look-ups about many machines have in common: a few are read one by one, many are listed, and those that a list
+//! does not show are read after all.
+//!
+//! ```text
+//!  ids ─┬─ up to FEW ────────────────────────────────▶ read each ─┬─▶ Found, Gone, Failed
+//!       └─ more ─▶ list (≤ LIST_AGE old) ─▶ ≤ CONFIRMATIONS of those it lacks ─┘
+//! ```
+//!
+//! How a machine is recognised, and what proves that it is gone, differs from cloud to cloud.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{CloudError, Evidence, Lookup};
+use futures::{StreamExt as _, stream};
+
+/// Up to so many machines are read one by one; above, one list costs less.
+pub const FEW: usize = 3;
+/// How old a list may be to answer again.
+pub const LIST_AGE: Duration = Duration::from_secs(5);
+/// Machines that a list does not show and that one look-up reads. The others are *cannot tell*.
+pub const CONFIRMATIONS: usize = 128;
+/// Single reads at the same time: half of what the client allows, so that others get a turn.
+pub const READS_AT_ONCE: usize = 8;
+
+/// What a single read of a machine gave.
+#[derive(Debug)]
+pub enum Reading<T> {
+    /// It is there.
+    Found(Box<T>),
+    /// It is not.
+    Gone(Evidence),
+    /// Nobody knows.
+    Failed(CloudError),
+}
+
+impl<T> Reading<T> {
+    /// The machine, or the whole answer if there is none.
+    pub fn machine(&self) -> Result<&T, Lookup> {
+        match self {
+            Self::Found(machine) => Ok(machine),
+            Self::Gone(evidence) => Err(Lookup::Gone(evidence.clone())),
+            Self::Failed(error) => Err(Lookup::CannotTell(error.copy())),
+        }
+    }
+}
+
+/// Reads one by one, that many at a time.
+pub async fn read_each<K: Copy + Ord, T, F: Future<Output = T>>(
+    keys: impl IntoIterator<Item = K>,
+    at_once: usize,
+    read: impl Fn(K) -> F,
+) -> BTreeMap<K, T> {
+    let read = &read;
+    stream::iter(keys)
+        .map(|key| async move { (key, read(key).await) })
+        .buffered(at_once)
+        .collect()
+        .await
+}
+
+/// Things that are said only once. Beyond the limit everything may be said again.
+#[derive(Debug)]
+pub struct SaidOnce {
+    limit: usize,
+    said: Mutex<BTreeSet<String>>,
+}
+
+impl SaidOnce {
+    /// Remembers that many.
+    pub fn new(limit: usize) -> Self {
+        let said = Mutex::default();
+        Self { limit, said }
+    }
+
+    /// Whether this is said for the first time.
+    pub fn is_new(&self, text: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= self.limit {
+            said.clear();
+        }
+        said.insert(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_once_is_not_said_again_and_the_memory_is_bounded() {
+        let said = SaidOnce::new(5);
+        for number in 1..=5 {
+            assert!(said.is_new(&number.to_string()), "{number} is new");
+            assert!(number == 5 || !said.is_new("1"), "1 was said");
+        }
+        assert!(said.is_new("1"), "the memory was full and began anew");
+        assert_eq!(said.said.lock().unwrap().len(), 1);
+    }
+}
