@@ -1,4 +1,4 @@
-//! The Triton provider: data centers of Triton (once SmartDataCenter).
+//! The Triton provider: one data center of Triton (once SmartDataCenter).
 //!
 //! # The cloud
 //!
@@ -59,13 +59,13 @@ use bowline_core::{
     Balancers, BoxFuture, Chores, Cloud, CloudName, Cluster, Fact, Instances, LabelHold, LabelRule,
     LabelSync, Node, NodeMatch, PageAnswer, ProviderEvent, Secret, account_identity,
 };
+use bowline_http::Background;
 pub use bowline_http::Surroundings;
-use bowline_http::{Background, Clock};
 use bowline_provider::EventOutbox;
 pub use kind::KIND;
 use thiserror::Error;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -75,7 +75,6 @@ use cmon::Cmon;
 use instances::Machines;
 use interest::ActivityGate;
 use routes::FabricRoutes;
-use signature::Owner;
 use tags::Keeper;
 
 pub use balancer::table as annotations;
@@ -120,19 +119,14 @@ pub fn build(
     let interest = Arc::new(ActivityGate::default());
     let news = Arc::new(EventOutbox::default());
     let changed = Arc::new(Notify::new());
-    let mut sites = Vec::new();
-    let mut tasks = Vec::new();
-    for profile in &config.profiles {
-        let setting = Setting::new(surroundings, config.calls.clone(), metrics);
-        let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
-        let site = Arc::new(DataCenter::new(profile, api));
-        tasks.extend(background(&site, &config, surroundings, metrics, &interest));
-        tasks.push(listen(&site, &changed));
-        sites.push((site, setting));
-    }
+    let setting = Setting::new(surroundings, config.calls.clone(), metrics);
+    let api = Arc::new(Api::new(Client::new(&config.connection, &setting)?));
+    let site = Arc::new(DataCenter::new(&config, api));
+    let mut tasks = background(&site, &config, surroundings, metrics, &interest);
+    tasks.push(listen(&site, &changed));
     let routes = config.routes.enabled.then(|| {
         FabricRoutes::new(
-            sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+            Arc::clone(&site),
             config.routes.clone(),
             config.resync,
             Arc::clone(&interest),
@@ -141,7 +135,7 @@ pub fn build(
         )
     });
     let machines = Arc::new(Machines::new(
-        sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        Arc::clone(&site),
         config.nodes.clone(),
         config.resync,
         surroundings.clock.clone(),
@@ -149,53 +143,44 @@ pub fn build(
         metrics.clone(),
         Arc::clone(&news),
     ));
-    let fingerprint = config.profiles.first();
-    let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
-    let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
-    let keepers: Vec<Arc<Keeper>> = sites
-        .iter()
-        .map(|(site, _)| keeper(site, metrics))
-        .collect();
+    let repairs = metrics.tag_repairs.clone();
+    let keeper = Arc::new(Keeper::new(Arc::clone(&site), repairs));
     let parts = cmon::Parts {
         cloud: surroundings.name.to_string(),
-        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: keepers.clone(),
+        site: Arc::clone(&site),
+        keeper: Arc::clone(&keeper),
         interest,
         clock: surroundings.clock.clone(),
         environment: sources.environment.clone(),
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
+    let balancing = Balancing::new(
+        Arc::clone(&keeper),
+        &config,
+        metrics.clone(),
+        Arc::clone(&news),
+    );
+    let follower = reload::Follower {
+        sources,
+        site: Arc::clone(&site),
+        setting,
+        machines: Arc::clone(&machines),
+        failures: metrics.reload_failures.clone(),
+        news: Arc::clone(&news),
+    };
+    tasks.push(Background::start(follower.run()));
     let cloud = Triton {
         name: surroundings.name.clone(),
-        clock: surroundings.clock.clone(),
-        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        site,
         cmon,
-        keepers,
-        machines: Arc::clone(&machines),
+        keeper,
+        machines,
         routes,
-        loaded: loaded.subscribe(),
         balancing,
-        news: Arc::clone(&news),
+        news,
         changed,
-        config,
-        _tasks: tasks
-            .into_iter()
-            .chain([Background::start(
-                reload::Follower {
-                    sources,
-                    sites,
-                    machines,
-                    failures: metrics.reload_failures.clone(),
-                    loaded,
-                    news,
-                }
-                .run(),
-            )])
-            .collect(),
+        _tasks: tasks,
     };
     Ok(Arc::new(cloud))
 }
@@ -213,12 +198,7 @@ fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
     })
 }
 
-fn keeper(site: &Arc<DataCenter>, metrics: &TritonMetrics) -> Arc<Keeper> {
-    let repairs = metrics.tag_repairs.clone();
-    Arc::new(Keeper::new(Arc::clone(site), repairs))
-}
-
-/// What goes on beside the questions about one data center, for as long as there are questions.
+/// What goes on beside the questions, for as long as there are questions.
 fn background(
     site: &Arc<DataCenter>,
     config: &Config,
@@ -232,7 +212,7 @@ fn background(
             api: Arc::clone(&site.api),
             roll: Arc::clone(&site.roll),
             random: surroundings.random.fork(),
-            connected: metrics.connected(&site.name),
+            connected: metrics.connected(),
             interest: Arc::clone(interest),
         };
         tasks.push(Background::start(follower.run()));
@@ -260,21 +240,17 @@ fn background(
     tasks
 }
 
-/// Data centers of Triton.
+/// A data center of Triton.
 pub struct Triton {
     name: CloudName,
-    clock: Clock,
-    config: Config,
-    sites: Vec<Arc<DataCenter>>,
-    keepers: Vec<Arc<Keeper>>,
+    site: Arc<DataCenter>,
+    keeper: Arc<Keeper>,
     /// None if nothing is to be done about metrics of machines.
     cmon: Option<Cmon>,
     machines: Arc<Machines>,
     /// Where they are switched on.
     routes: Option<FabricRoutes>,
-    loaded: watch::Receiver<String>,
-    /// Of the first data center.
-    balancing: Option<Balancing>,
+    balancing: Balancing,
     news: Arc<EventOutbox>,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
@@ -283,30 +259,8 @@ pub struct Triton {
 }
 
 impl Triton {
-    /// The configuration it was built with.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// The data centers, in order.
-    pub fn sites(&self) -> &[Arc<DataCenter>] {
-        &self.sites
-    }
-
-    /// Who keeps the tags of their machines, in the same order.
-    pub fn keepers(&self) -> &[Arc<Keeper>] {
-        &self.keepers
-    }
-
-    /// The time of day.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// The fingerprint of the key in use, and of every one that takes its place: what an event
-    /// `CredentialsLoaded` on the Secret tells.
-    pub fn loaded(&self) -> watch::Receiver<String> {
-        self.loaded.clone()
+    pub fn site(&self) -> &Arc<DataCenter> {
+        &self.site
     }
 }
 
@@ -325,17 +279,15 @@ impl Cloud for Triton {
 
     /// The account's own name, and where it is: another key of the same account sees the same.
     fn account(&self) -> Option<Secret> {
-        let mut parts = vec![PROVIDER.to_owned()];
-        for site in &self.sites {
-            let client = site.api.client();
-            let connection = client.connection();
-            let Owner { account, user } = &connection.owner;
-            let account = connection.act_as.as_ref().unwrap_or(account);
-            parts.extend([connection.endpoint.to_string(), account.clone()]);
-            parts.push(user.clone().unwrap_or_default());
-            parts.push(connection.roles.join(" "));
-        }
-        Some(account_identity(parts.iter().map(String::as_str)))
+        let client = self.site.api.client();
+        let connection = client.connection();
+        Some(account_identity([
+            PROVIDER,
+            &connection.endpoint.to_string(),
+            connection.login(),
+            connection.owner.user.as_deref().unwrap_or_default(),
+            &connection.roles.join(" "),
+        ]))
     }
 
     fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
@@ -356,8 +308,7 @@ impl Cloud for Triton {
     }
 
     fn balancers(&self) -> Option<&dyn Balancers> {
-        let balancing = self.balancing.as_ref()?;
-        Some(balancing)
+        Some(&self.balancing)
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
@@ -381,7 +332,7 @@ impl Chores for Triton {
             }
         };
         Box::pin(async move {
-            tokio::join!(metrics, tags::sweep(&self.keepers, cluster));
+            tokio::join!(metrics, tags::sweep(&self.keeper, cluster));
         })
     }
 }

@@ -131,10 +131,10 @@ impl TritonMetrics {
         metrics
     }
 
-    /// The gauge of one data center's change feed.
-    pub(crate) fn connected(&self, datacenter: &str) -> Gauge {
+    /// The gauge of the change feed. Its label is empty and stays for whoever asks by it.
+    pub(crate) fn connected(&self) -> Gauge {
         let labels = SiteLabels {
-            datacenter: datacenter.to_owned(),
+            datacenter: String::new(),
         };
         let gauge = self.connected.get_or_create(&labels).clone();
         gauge.set(0);
@@ -226,7 +226,7 @@ mod tests {
         metrics.state("n", &machine);
         machine.state = crate::api::MachineState::Stopped;
         metrics.state("n", &machine);
-        metrics.connected("eg-1").set(1);
+        metrics.connected().set(1);
         metrics.throttled.inc();
         metrics.route_entries(Uuid::from_u128(2), 3);
         metrics.published("prod/web", true);
@@ -243,7 +243,7 @@ mod tests {
         let id = Uuid::from_u128(1);
         for line in [
             format!(r#"triton_machine_state{{node="n",machine="{id}",state="stopped"}} 1"#),
-            r#"triton_changefeed_connected{datacenter="eg-1"} 1"#.to_owned(),
+            r#"triton_changefeed_connected{datacenter=""} 1"#.to_owned(),
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),

@@ -7,16 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::Regarding;
+use bowline_core::{Regarding, error_chain};
 use bowline_http::SmallFile;
-use tokio::sync::watch;
+use bowline_provider::{EventOutbox, FollowedSecret};
 use tokio::time::{Instant, sleep};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::api::{Api, Client, Setting};
-use bowline_provider::EventOutbox;
-use bowline_provider::FollowedSecret;
-
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent, has_key};
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
@@ -176,10 +173,10 @@ fn text_of(path: &Path, limit: usize) -> std::io::Result<String> {
 /// Follows the Secret and the file.
 pub(crate) struct Follower {
     pub(crate) sources: Sources,
-    pub(crate) sites: Vec<(Arc<DataCenter>, Setting)>,
+    pub(crate) site: Arc<DataCenter>,
+    pub(crate) setting: Setting,
     pub(crate) machines: Arc<Machines>,
     pub(crate) failures: prometheus_client::metrics::counter::Counter,
-    pub(crate) loaded: watch::Sender<String>,
     pub(crate) news: Arc<EventOutbox>,
 }
 
@@ -250,68 +247,40 @@ impl Follower {
 
     /// Tells which key is in use from the start, once it has opened something; says whether that is done.
     async fn tell_first(&self) -> bool {
-        for (site, _) in &self.sites {
-            if site.account().await.is_err() {
-                return false;
-            }
+        let is_open = self.site.account().await.is_ok();
+        if is_open {
+            self.tell_loaded();
         }
-        self.tell_loaded();
-        true
+        is_open
     }
 
     fn tell_loaded(&self) {
         let Some(secret) = self.sources.keeper() else {
             return;
         };
-        for (site, _) in &self.sites {
-            let client = site.api.client();
-            let text = format!(
-                "Using key {} of account {}",
-                client.connection().key.fingerprint().md5(),
-                client.connection().owner.account
-            );
-            self.news.tell(secret.clone(), LOADED, text);
-        }
+        let client = self.site.api.client();
+        let text = format!(
+            "Using key {} of account {}",
+            client.connection().key.fingerprint().md5(),
+            client.connection().owner.account
+        );
+        self.news.tell(secret, LOADED, text);
     }
 
     /// Tries what is new.
     async fn take(&self, config: Result<Config, SourceError>) -> Result<(), String> {
-        let config = config.map_err(|error| bowline_core::error_chain(&error))?;
-        for (site, setting) in &self.sites {
-            let profile = config.profiles.iter().find(|it| it.name == site.name);
-            let Some(profile) = profile else {
-                return Err(format!(
-                    "profile {} is gone; that needs a restart",
-                    site.name
-                ));
-            };
-            if profile.connection.is_like(site.api.client().connection()) {
-                continue;
-            }
-            self.change(site, setting, &profile.connection).await?;
+        let config = config.map_err(|error| error_chain(&error))?;
+        let (connection, site) = (&config.connection, &self.site);
+        if connection.is_like(site.api.client().connection()) {
+            return Ok(());
         }
-        if config.profiles.len() > self.sites.len() {
-            warn!("further profiles need a restart");
-        }
-        Ok(())
-    }
-
-    async fn change(
-        &self,
-        site: &DataCenter,
-        setting: &Setting,
-        connection: &Connection,
-    ) -> Result<(), String> {
-        let client = try_out(connection, setting).await?;
-        let fingerprint = connection.key.fingerprint().md5();
-        site.api.replace(client);
+        site.api.replace(try_out(connection, &self.setting).await?);
         site.forget();
         self.machines.credentials_changed();
         info!(
             "Triton credentials changed, now using {}",
             site.api.client().signer().key_id()
         );
-        self.loaded.send_replace(fingerprint);
         if self.news.is_wanted() {
             self.tell_loaded();
         }
@@ -321,9 +290,9 @@ impl Follower {
 
 /// A client for that connection, if CloudAPI takes it.
 async fn try_out(connection: &Connection, setting: &Setting) -> Result<Arc<Client>, String> {
-    let client = Client::new(connection, setting);
-    let api = Api::new(client.map_err(|error| bowline_core::error_chain(&error))?);
+    let client = Client::new(connection, setting).map_err(|error| error_chain(&error))?;
+    let api = Api::new(client);
     let tried = api.account().await;
-    tried.map_err(|error| bowline_core::error_chain(&error))?;
+    tried.map_err(|error| error_chain(&error))?;
     Ok(api.client())
 }

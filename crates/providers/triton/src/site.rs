@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Account, Api, Machine, Network, Nic};
-use crate::config::Profile;
+use crate::config::Config;
 use crate::roll::{LATER, Listing, MachineCache};
 
 /// The account and the networks change rarely; new ones are waited for no longer than this.
@@ -24,8 +24,6 @@ type Networks = Arc<BTreeMap<Uuid, Network>>;
 
 #[derive(Debug)]
 pub struct DataCenter {
-    /// The name of its profile; empty where there is only one.
-    pub(crate) name: String,
     pub(crate) api: Arc<Api>,
     pub(crate) roll: Arc<MachineCache>,
     datacenter: OnceCell<String>,
@@ -38,14 +36,13 @@ pub struct DataCenter {
 }
 
 impl DataCenter {
-    pub(crate) fn new(profile: &Profile, api: Arc<Api>) -> Self {
+    pub(crate) fn new(config: &Config, api: Arc<Api>) -> Self {
         Self {
-            name: profile.name.clone(),
             roll: Arc::new(MachineCache::new(Arc::clone(&api))),
             api,
-            datacenter: OnceCell::new_with(profile.datacenter.clone()),
-            region: profile.region.clone(),
-            zone: profile.zone.clone(),
+            datacenter: OnceCell::new_with(config.datacenter.clone()),
+            region: config.region.clone(),
+            zone: config.zone.clone(),
             account: CachedRead::default(),
             networks: CachedRead::default(),
             unlisted: Mutex::default(),
@@ -227,8 +224,7 @@ mod tests {
     use serde_json::json;
 
     fn site(stage: &Stage, file: Option<&str>) -> DataCenter {
-        let config = config(&[], file);
-        DataCenter::new(&config.profiles[0], stage.api(&[]))
+        DataCenter::new(&config(&[], file), stage.api(&[]))
     }
 
     #[tokio::test(start_paused = true)]

@@ -81,7 +81,7 @@ impl Stage {
             config.calls.clone(),
             &crate::TritonMetrics::default(),
         );
-        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        let client = Client::new(&config.connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }
 

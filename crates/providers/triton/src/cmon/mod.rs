@@ -22,13 +22,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, Chores, CloudError, Cluster, ClusterError, Node, PageAnswer, ProviderEvent,
-    Regarding, error_chain,
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, PageAnswer, ProviderEvent, Regarding,
+    error_chain,
 };
 use bowline_http::{BaseUrl, Clock};
-use futures::FutureExt as _;
-use futures::future::{join4, select_all};
-use tokio::sync::{broadcast, watch};
+use futures::future::join4;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
@@ -36,7 +35,6 @@ use crate::config::{Config, MetricsMode};
 use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
 use crate::reload::Environment;
-use crate::roll::Changes;
 use crate::site::DataCenter;
 use crate::tags::Keeper;
 use certificate::ClientCertificate;
@@ -68,17 +66,11 @@ enum LookError {
 }
 
 /// The machines of the cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct View {
     cluster_uid: String,
-    /// One for each data center.
-    sites: Vec<SiteView>,
     /// Whether all nodes are known.
     is_whole: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct SiteView {
     endpoint: Option<Endpoint>,
     members: Vec<Member>,
     strays: Vec<Stray>,
@@ -87,8 +79,7 @@ struct SiteView {
 /// What the parts of the work tell each other.
 struct Board {
     view: watch::Sender<Option<Arc<View>>>,
-    /// One for each data center; none where there cannot be one.
-    certificates: watch::Sender<Vec<Option<ClientCertificate>>>,
+    certificate: watch::Sender<Option<ClientCertificate>>,
 }
 
 #[derive(Debug, Default)]
@@ -106,9 +97,9 @@ pub(crate) struct Cmon {
     configured: Option<BaseUrl>,
     group: String,
     resync: Duration,
-    sites: Vec<Arc<DataCenter>>,
-    keepers: Vec<Arc<Keeper>>,
-    endpoints: Vec<Remembered>,
+    site: Arc<DataCenter>,
+    keeper: Arc<Keeper>,
+    endpoint: Remembered,
     interest: Arc<ActivityGate>,
     clock: Clock,
     environment: Environment,
@@ -122,16 +113,12 @@ pub(crate) struct Cmon {
 pub(crate) struct Parts {
     /// What the operator calls the cloud.
     pub(crate) cloud: String,
-    pub(crate) sites: Vec<Arc<DataCenter>>,
-    /// Who keeps the tags of their machines.
-    pub(crate) keepers: Vec<Arc<Keeper>>,
-    /// Whoever looks has shown interest.
+    pub(crate) site: Arc<DataCenter>,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) interest: Arc<ActivityGate>,
-    /// The time of day.
     pub(crate) clock: Clock,
     /// Whom to trust may be said there.
     pub(crate) environment: Environment,
-    /// Where drops are counted.
     pub(crate) metrics: TritonMetrics,
 }
 
@@ -147,9 +134,9 @@ impl Cmon {
             configured: config.metrics.cmon_endpoint.clone(),
             group: targets::group(&config.cluster_name),
             resync: config.resync,
-            endpoints: parts.sites.iter().map(|_| Remembered::default()).collect(),
-            sites: parts.sites,
-            keepers: parts.keepers,
+            endpoint: Remembered::default(),
+            site: parts.site,
+            keeper: parts.keeper,
             interest: parts.interest,
             clock: parts.clock,
             environment: parts.environment,
@@ -187,8 +174,7 @@ impl Cmon {
 
     /// Keeps the view and the list of machines up to date.
     async fn follow(&self, cluster: &dyn Cluster, board: &Board) {
-        let rolls = self.sites.iter().map(|site| site.roll.changes());
-        let mut changes: Vec<broadcast::Receiver<Changes>> = rolls.collect();
+        let mut changes = self.site.roll.changes();
         loop {
             self.interest.show();
             let last = board.view.borrow().clone();
@@ -211,7 +197,7 @@ impl Cmon {
                 biased;
                 () = cluster.changed() => sleep(GATHER).await,
                 // Who misses some looks at everything, as always.
-                _ = select_all(changes.iter_mut().map(|it| it.recv().boxed())) => sleep(GATHER).await,
+                _ = changes.recv() => sleep(GATHER).await,
                 () = sleep(pause) => {}
             }
         }
@@ -221,52 +207,38 @@ impl Cmon {
         let cluster_uid = cluster.uid().await.map_err(LookError::Cluster)?;
         let is_whole = cluster.knows_all_nodes();
         let nodes = cluster.nodes();
-        let mut sites = Vec::new();
-        for at in 0..self.sites.len() {
-            let seen = self.look_at(at, &nodes, &cluster_uid).await;
-            let last = last.and_then(|last| last.sites.get(at));
-            sites.push(match (seen, last) {
-                (Ok(seen), _) => seen,
-                (Err(error), Some(last)) => {
-                    let error = error.chain();
-                    warn!(
-                        cloud = self.cloud,
-                        error, "machines are as they were last known"
-                    );
-                    last.clone()
-                }
-                (Err(error), None) => return Err(LookError::Machines(error)),
-            });
-        }
+        let machines = match (self.site.roll.recent(self.resync).await, last) {
+            (Ok(listing), _) => listing,
+            (Err(error), Some(last)) => {
+                let error = error.chain();
+                warn!(
+                    cloud = self.cloud,
+                    error, "machines are as they were last known"
+                );
+                return Ok(View {
+                    cluster_uid,
+                    is_whole,
+                    ..last.clone()
+                });
+            }
+            (Err(error), None) => return Err(LookError::Machines(error)),
+        };
+        let members = members(&nodes, &machines.machines, &cluster_uid);
         Ok(View {
+            endpoint: self.endpoint().await,
+            strays: strays(&members, &machines.machines, &cluster_uid),
+            members,
             cluster_uid,
-            sites,
             is_whole,
         })
     }
 
-    async fn look_at(
-        &self,
-        at: usize,
-        nodes: &[Arc<Node>],
-        cluster_uid: &str,
-    ) -> Result<SiteView, CloudError> {
-        let listing = self.sites[at].roll.recent(self.resync).await?;
-        let members = members(nodes, &listing.machines, cluster_uid);
-        Ok(SiteView {
-            endpoint: self.endpoint(at).await,
-            strays: strays(&members, &listing.machines, cluster_uid),
-            members,
-        })
-    }
-
-    /// Where the metrics service of a data center is: as configured, which is for the first one, or as CloudAPI
-    /// says.
-    async fn endpoint(&self, at: usize) -> Option<Endpoint> {
-        if let Some(configured) = self.configured.as_ref().filter(|_| at == 0) {
+    /// Where the metrics service is: as configured, or as CloudAPI says.
+    async fn endpoint(&self) -> Option<Endpoint> {
+        if let Some(configured) = &self.configured {
             return Endpoint::of(configured);
         }
-        let mut known = self.endpoints[at].lock().await;
+        let mut known = self.endpoint.lock().await;
         if let Some((asked, endpoint)) = known.as_ref()
             && asked.elapsed() < ENDPOINT_AGE
             && endpoint.is_some()
@@ -274,7 +246,7 @@ impl Cmon {
             return endpoint.clone();
         }
         let asked = Instant::now();
-        match self.sites[at].api.services().await {
+        match self.site.api.services().await {
             Ok(services) => {
                 let url = services.get("cmon").map(|url| BaseUrl::parse(url));
                 let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
@@ -299,13 +271,8 @@ impl Cmon {
     }
 
     fn show_machines(&self, view: &View) {
-        let places = view
-            .sites
-            .iter()
-            .filter_map(|site| Some((site.endpoint.as_ref()?, &*site.members)));
-        let places: Vec<_> = places.collect();
-        if !places.is_empty() {
-            self.shown().discovery = Some(targets::discovery(places.into_iter()));
+        if let Some(endpoint) = &view.endpoint {
+            self.shown().discovery = Some(targets::discovery(endpoint, &view.members));
         }
     }
 
@@ -363,7 +330,7 @@ impl Chores for Cmon {
         Box::pin(async move {
             let board = Board {
                 view: watch::Sender::new(None),
-                certificates: watch::Sender::new(vec![None; self.sites.len()]),
+                certificate: watch::Sender::new(None),
             };
             let board = &board;
             let scraping = async {

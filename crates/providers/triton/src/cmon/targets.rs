@@ -170,13 +170,9 @@ fn has(tags: &Tags, key: &str, value: &str) -> bool {
 }
 
 /// What Prometheus' HTTP service discovery is answered with: the machines that run.
-pub(crate) fn discovery<'a>(sites: impl Iterator<Item = (&'a Endpoint, &'a [Member])>) -> String {
-    let all: Vec<Value> = sites
-        .flat_map(|(endpoint, members)| {
-            let running = members.iter().filter(|it| it.runs());
-            running.map(|it| it.discovered(endpoint))
-        })
-        .collect();
+pub(crate) fn discovery(endpoint: &Endpoint, members: &[Member]) -> String {
+    let running = members.iter().filter(|it| it.runs());
+    let all = running.map(|it| it.discovered(endpoint)).collect();
     Value::Array(all).to_string()
 }
 
@@ -274,7 +270,7 @@ mod tests {
         });
         let members = members(&nodes, &all([running, stopped]), UID);
         let endpoint = endpoint("https://cmon.eg-1.cns.example.com:9163");
-        let told = discovery([(&endpoint, &*members)].into_iter());
+        let told = discovery(&endpoint, &members);
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(
             told,

@@ -41,8 +41,14 @@ pub fn file_values(text: &str) -> Result<BTreeMap<(table::Section, &'static str)
 /// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data centers, at least one; the first is the default.
-    pub profiles: Vec<Profile>,
+    /// How CloudAPI is reached.
+    pub connection: Connection,
+    /// The data center's name, where CloudAPI is not to be asked for it.
+    pub datacenter: Option<String>,
+    /// The region of its nodes, where it is not the data center's name.
+    pub region: Option<String>,
+    /// Likewise the zone.
+    pub zone: Option<String>,
     /// What all calls have in common.
     pub calls: CallConfig,
     /// The cluster's name, in names of machines and groups.
@@ -61,21 +67,6 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// What is odd but does not stop the start.
     pub warnings: Vec<String>,
-}
-
-/// One data center.
-#[derive(Clone, Debug)]
-pub struct Profile {
-    /// Its name; empty where there is only one.
-    pub name: String,
-    /// How it is reached.
-    pub connection: Connection,
-    /// Its name, where CloudAPI is not to be asked for it.
-    pub datacenter: Option<String>,
-    /// The region of its nodes, where it is not the data center's name.
-    pub region: Option<String>,
-    /// Likewise the zone.
-    pub zone: Option<String>,
 }
 
 /// How CloudAPI is reached, and as whom.
@@ -316,14 +307,12 @@ pub enum ConfigError {
         /// Where the account was given.
         act_as: String,
     },
-    /// A profile has no name, or that of another.
-    #[error("profiles[{number}]: {reason}")]
-    Profile {
-        /// Counted from 0.
-        number: usize,
-        /// Why.
-        reason: String,
-    },
+    /// The file has several data centers.
+    #[error(
+        "profiles: a Triton cloud is one data center; write each of them as a cloud of its own in \
+         bowline.yaml (--config)"
+    )]
+    Profiles,
     /// Another value.
     #[error(transparent)]
     Setting(#[from] SettingError),

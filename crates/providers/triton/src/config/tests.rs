@@ -96,7 +96,7 @@ impl Stage {
 
     #[track_caller]
     fn connection(&self) -> Connection {
-        self.config().profiles.remove(0).connection
+        self.config().connection
     }
 
     /// The messages, one a line.
@@ -545,44 +545,16 @@ fn what_is_written_in_yaml_is_not_guessed_about() {
 }
 
 #[test]
-fn several_data_centers_are_profiles_of_which_the_first_is_the_default() {
-    let yaml = "global: {tritonEndpoint: 'https://ignored', region: ignored}\n\
-        profiles:\n\
-        - {name: east, tritonEndpoint: 'https://east', region: eu}\n\
-        - {name: west, tritonEndpoint: 'https://west', tritonAccount: other, tritonDatacenter: w-1}\n";
-    let config = Stage::working().file(yaml).config();
-    let got: Vec<_> = config
-        .profiles
-        .iter()
-        .map(|it| {
-            let connection = &it.connection;
-            let region = it.region.as_deref();
-            (
-                it.name.as_str(),
-                host(connection),
-                connection.owner.account.as_str(),
-                region,
-            )
-        })
-        .collect();
-    // What a profile does not say comes from elsewhere, but not where it is.
-    assert_eq!(
-        got,
-        [
-            ("east", "east".to_owned(), "acme", Some("eu")),
-            ("west", "west".to_owned(), "other", None),
-        ]
-    );
-    assert_eq!(config.profiles[1].datacenter.as_deref(), Some("w-1"));
-    let wrong = Stage::working()
-        .file("profiles:\n- {name: a}\n- {name: a, tritonEndpoint: 'https://b'}\n- {x: y}\n")
-        .wrong();
-    for words in [
-        "give tritonEndpoint of profile a",
-        "profiles[1]: another one has the same name",
-        "profiles[2]: it has no name",
+fn several_data_centers_are_several_clouds() {
+    for file in [
+        "profiles: [{name: east}]\n",
+        "global: {qps: 7}\nprofiles:\n",
     ] {
-        assert!(wrong.contains(words), "{wrong}");
+        assert_eq!(
+            Stage::default().file(file).wrong(),
+            "profiles: a Triton cloud is one data center; write each of them as a cloud of its own \
+             in bowline.yaml (--config)"
+        );
     }
 }
 

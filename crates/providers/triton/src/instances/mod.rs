@@ -34,7 +34,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::api::{Machine, MachineRead};
+use crate::api::{ApiError, Machine, MachineRead};
 use crate::config::NodeConfig;
 use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
@@ -69,11 +69,9 @@ const AMBIGUOUS: &str = "AmbiguousInstance";
 /// The event about too many machines that are gone at once.
 const MASS: &str = "MassDisappearance";
 
-const REGION: &str = "topology.kubernetes.io/region";
-
-/// What all data centers know about machines.
+/// What the data center knows about machines.
 pub(crate) struct Machines {
-    sites: Vec<Arc<DataCenter>>,
+    site: Arc<DataCenter>,
     config: NodeConfig,
     resync: Duration,
     clock: Clock,
@@ -97,7 +95,7 @@ enum Reading {
 
 impl Machines {
     pub(crate) fn new(
-        sites: Vec<Arc<DataCenter>>,
+        site: Arc<DataCenter>,
         config: NodeConfig,
         resync: Duration,
         clock: Clock,
@@ -106,7 +104,7 @@ impl Machines {
         news: Arc<EventOutbox>,
     ) -> Self {
         Self {
-            sites,
+            site,
             config,
             resync,
             clock,
@@ -131,57 +129,26 @@ impl Machines {
         self.interest.show();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
-        let regions = self.regions().await;
-        for (at_site, site) in self.sites.iter().enumerate() {
-            let bound = |node: &Node| is_bound(node, at_site, &regions);
-            let open: Vec<usize> = (0..nodes.len())
-                .filter(|&at| !matches!(answers[at], Some(Lookup::Found(_))))
-                .filter(|&at| matches!(questions[at], Question::Machine(_) | Question::Any))
-                .filter(|&at| bound(&nodes[at]))
-                .collect();
-            if open.is_empty() {
-                continue;
-            }
-            let asked: Vec<(&Node, &Question)> = open
-                .iter()
-                .map(|&at| (&*nodes[at], &questions[at]))
-                .collect();
-            let found = self.ask(site, &asked, whole).await;
+        let open: Vec<usize> = (0..nodes.len())
+            .filter(|&at| answers[at].is_none())
+            .collect();
+        if !open.is_empty() {
+            let asked = open.iter().map(|&at| (&*nodes[at], &questions[at]));
+            let asked: Vec<(&Node, &Question)> = asked.collect();
+            let found = self.ask(&asked, whole).await;
             for (at, lookup) in open.into_iter().zip(found) {
-                let former = answers[at].take();
-                answers[at] = Some(combine(former, lookup));
+                answers[at] = Some(lookup);
             }
         }
-        let answers: Vec<Lookup> = answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or(Lookup::NotMine))
-            .collect();
+        let answers = or_not_mine(answers);
         self.hold_vanishing(&questions, answers)
     }
 
-    /// The regions of all data centers, as far as they are known; not asked for where there is only one.
-    async fn regions(&self) -> Vec<Option<String>> {
-        if self.sites.len() < 2 {
-            return vec![None; self.sites.len()];
-        }
-        let mut regions = Vec::new();
-        for site in &self.sites {
-            regions.push(site.place().await.ok().map(|(region, _)| region));
-        }
-        regions
-    }
-
-    /// The answers of one data center.
-    async fn ask(
-        &self,
-        site: &DataCenter,
-        asked: &[(&Node, &Question)],
-        whole: bool,
-    ) -> Vec<Lookup> {
+    async fn ask(&self, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
         // Whether a machine is there is asked because its node does not answer: that is no time for an old
         // list.
         let age = if whole { self.resync } else { LIST_AGE };
-        let listing = match self.listing_for(site, asked, age).await {
+        let listing = match self.listing_for(asked, age).await {
             Ok(listing) => listing,
             Err(error) => {
                 let failed = |_| Lookup::CannotTell(error.copy());
@@ -189,7 +156,7 @@ impl Machines {
             }
         };
         let account = if self.config.name_match || whole {
-            site.account().await.ok()
+            self.site.account().await.ok()
         } else {
             None
         };
@@ -208,7 +175,7 @@ impl Machines {
             .filter(|id| !listing.machines.contains_key(id))
             .copied()
             .collect();
-        let read = self.read_missing(site, missing).await;
+        let read = self.read_missing(missing).await;
         let machine_of = |id: Uuid| match read.get(&id) {
             Some(Reading::Live(machine)) => Ok(&**machine),
             Some(Reading::Gone(evidence)) => Err(Lookup::Gone(evidence.clone())),
@@ -236,8 +203,8 @@ impl Machines {
         }
         let cns = account.filter(|account| account.triton_cns_enabled);
         let described = if whole {
-            self.describe(site, asked, &live, cns.map(|account| account.id))
-                .await
+            let account = cns.map(|account| account.id);
+            self.describe(asked, &live, account).await
         } else {
             Ok(live
                 .iter()
@@ -260,28 +227,24 @@ impl Machines {
                 }
             }
         }
-        answers
-            .into_iter()
-            .map(|it| it.unwrap_or(Lookup::NotMine))
-            .collect()
+        or_not_mine(answers)
     }
 
     /// The last list, unless it leaves something open and is not quite new.
     async fn listing_for(
         &self,
-        site: &DataCenter,
         asked: &[(&Node, &Question)],
         age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
         let start = Instant::now();
-        let listing = site.roll.recent(age).await?;
+        let listing = self.site.roll.recent(age).await?;
         let open = |(_, question): &(&Node, &Question)| match question {
             Question::Machine(id) => !listing.machines.contains_key(id),
             _ => true,
         };
         let old = start.saturating_duration_since(listing.asked) > LIST_AGE;
         if old && asked.iter().any(open) {
-            return site.roll.recent(LIST_AGE).await;
+            return self.site.roll.recent(LIST_AGE).await;
         }
         Ok(listing)
     }
@@ -326,15 +289,8 @@ impl Machines {
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
-    async fn read_missing(
-        &self,
-        site: &DataCenter,
-        ids: BTreeSet<Uuid>,
-    ) -> BTreeMap<Uuid, Reading> {
-        let reads = stream::iter(ids.into_iter().take(CONFIRMATIONS))
-            .map(|id| async move { (id, site.api.machine(id).await) })
-            .buffered(READS_AT_ONCE);
-        let reads: Vec<_> = reads.collect().await;
+    async fn read_missing(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+        let reads = self.read_each(ids.into_iter().take(CONFIRMATIONS)).await;
         let mut readings = BTreeMap::new();
         let mut not_found = BTreeMap::new();
         for (id, read) in reads {
@@ -356,18 +312,25 @@ impl Machines {
             readings.insert(id, reading);
         }
         if !not_found.is_empty() {
-            readings.extend(self.confirm(site, not_found).await);
+            readings.extend(self.confirm(not_found).await);
         }
         readings
     }
 
-    /// Whether machines that answered 404 are gone.
-    async fn confirm(
+    async fn read_each(
         &self,
-        site: &DataCenter,
-        missing: BTreeMap<Uuid, String>,
-    ) -> Vec<(Uuid, Reading)> {
-        let proof = site.proof().await;
+        ids: impl Iterator<Item = Uuid>,
+    ) -> Vec<(Uuid, Result<MachineRead, ApiError>)> {
+        stream::iter(ids)
+            .map(|id| async move { (id, self.site.api.machine(id).await) })
+            .buffered(READS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Whether machines that answered 404 are gone.
+    async fn confirm(&self, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
+        let proof = self.site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -399,7 +362,6 @@ impl Machines {
 
     async fn describe(
         &self,
-        site: &DataCenter,
         asked: &[(&Node, &Question)],
         live: &[(usize, &Machine)],
         account: Option<Uuid>,
@@ -407,16 +369,16 @@ impl Machines {
         if live.is_empty() {
             return Ok(Vec::new());
         }
-        let (region, zone) = site.place().await?;
+        let (region, zone) = self.site.place().await?;
         let machines: Vec<&Machine> = live.iter().map(|(_, machine)| *machine).collect();
-        let networks = site.networks_of(&machines).await?;
+        let networks = self.site.networks_of(&machines).await?;
         let names = match account {
-            Some(_) => self.names(site, &machines).await,
+            Some(_) => self.names(&machines).await,
             None => BTreeMap::new(),
         };
         let mut described = Vec::new();
         for (at, machine) in live {
-            let with_nics = match site.with_nics(machine).await {
+            let with_nics = match self.site.with_nics(machine).await {
                 Ok(machine) => machine,
                 Err(error) => {
                     described.push(Err(error));
@@ -438,7 +400,7 @@ impl Machines {
 
     /// The DNS names of machines: only an answer about one machine has them. Without an answer there
     /// are none, and the machine is described all the same.
-    async fn names(&self, site: &DataCenter, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
+    async fn names(&self, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
         let (mut known, unknown) = {
             let names = self.lock_names();
             let fresh = |id: &Uuid| {
@@ -451,10 +413,7 @@ impl Machines {
             let unknown: BTreeSet<Uuid> = ids.filter(|id| !known.contains_key(id)).collect();
             (known, unknown)
         };
-        let reads = stream::iter(unknown.into_iter().take(NAMES_READ))
-            .map(|id| async move { (id, site.api.machine(id).await) })
-            .buffered(READS_AT_ONCE);
-        let reads: Vec<_> = reads.collect().await;
+        let reads = self.read_each(unknown.into_iter().take(NAMES_READ)).await;
         let mut remembered = self.lock_names();
         for (id, read) in reads {
             if let Ok(MachineRead::Shown(machine)) = read {
@@ -513,14 +472,12 @@ impl Machines {
         answers.into_iter().map(held).collect()
     }
 
-    /// Whether every data center answers.
+    /// Whether the data center answers.
     async fn check(&self) -> Result<(), CloudError> {
         let credentials = self.credentials.load(Ordering::Acquire);
-        for site in &self.sites {
-            let now = Instant::now();
-            site.roll.since(now).await?;
-            site.account_since(Some(now)).await?;
-        }
+        let now = Instant::now();
+        self.site.roll.since(now).await?;
+        self.site.account_since(Some(now)).await?;
         if credentials != self.credentials.load(Ordering::Acquire) {
             let text = "the credentials changed while machines were listed";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
@@ -547,14 +504,9 @@ impl Instances for Machines {
     }
 }
 
-/// Whether a node may be of that data center: not if it says that it is in the region of another.
-fn is_bound(node: &Node, site: usize, regions: &[Option<String>]) -> bool {
-    let said = node.labels.get(REGION);
-    let known = |said: &String| regions.iter().any(|it| it.as_ref() == Some(said));
-    match said.filter(|said| known(said)) {
-        Some(said) => regions[site].as_ref() == Some(said),
-        None => true,
-    }
+fn or_not_mine(answers: Vec<Option<Lookup>>) -> Vec<Lookup> {
+    let answers = answers.into_iter();
+    answers.map(|it| it.unwrap_or(Lookup::NotMine)).collect()
 }
 
 /// What needs no asking.
@@ -567,19 +519,6 @@ fn settled(question: &Question) -> Option<Lookup> {
             Some(Lookup::CannotTell(error))
         }
         Question::Machine(_) | Question::Any => None,
-    }
-}
-
-/// Two data centers' words about one node: a machine's id is the same in no other, so that the one who
-/// has it is right; and it is gone only if all say so.
-fn combine(former: Option<Lookup>, latter: Lookup) -> Lookup {
-    use Lookup::{CannotTell, Found, Gone, NotMine};
-    match (former, latter) {
-        (None, latter) => latter,
-        (Some(found @ Found(_)), _) | (_, found @ Found(_)) => found,
-        (Some(unclear @ CannotTell(_)), _) | (_, unclear @ CannotTell(_)) => unclear,
-        (Some(Gone(_)), gone @ Gone(_)) => gone,
-        (Some(_), _) => NotMine,
     }
 }
 

@@ -22,7 +22,6 @@ use std::time::Duration;
 use bowline_core::routes::{Advice, ObservedRoutes, Question, RouteNote, RouteStep, Routes};
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use tokio::time::Instant;
-use tracing::warn;
 use uuid::Uuid;
 
 use crate::api::{ApiError, Network};
@@ -54,15 +53,13 @@ const ADVICE: &str = "Routes to pods on fabric networks reach nobody as long as 
 /// What was found out about a network, for the writes that follow.
 #[derive(Clone, Debug)]
 struct Known {
-    site: usize,
     vlan: u16,
     /// The addresses of nodes on it.
     hops: BTreeMap<String, Ipv4Addr>,
 }
 
-/// The routes of all data centers.
 pub(crate) struct FabricRoutes {
-    sites: Vec<Arc<DataCenter>>,
+    site: Arc<DataCenter>,
     config: RouteConfig,
     resync: Duration,
     interest: Arc<ActivityGate>,
@@ -72,16 +69,9 @@ pub(crate) struct FabricRoutes {
     known: Mutex<BTreeMap<Uuid, Known>>,
 }
 
-/// What one data center said.
-struct Seen {
-    site: usize,
-    networks: Vec<Network>,
-    listing: Arc<Listing>,
-}
-
 impl FabricRoutes {
     pub(crate) fn new(
-        sites: Vec<Arc<DataCenter>>,
+        site: Arc<DataCenter>,
         config: RouteConfig,
         resync: Duration,
         interest: Arc<ActivityGate>,
@@ -90,7 +80,7 @@ impl FabricRoutes {
     ) -> Self {
         let variable = |name: &str| environment(name).filter(|it| !it.is_empty());
         Self {
-            sites,
+            site,
             config,
             resync,
             interest,
@@ -100,84 +90,44 @@ impl FabricRoutes {
         }
     }
 
-    /// One data center that cannot be asked leaves its nodes and networks as they are.
     async fn look(&self, question: &Question) -> Result<ObservedRoutes, CloudError> {
         self.interest.show();
-        let mut errors = Vec::new();
-        let mut seen = Vec::new();
-        for site in 0..self.sites.len() {
-            match self.see(site, question).await {
-                Ok(one) => seen.push(one),
-                Err(error) => errors.push(error),
-            }
-        }
-        let machines = self.seat(question, &seen).await;
-        let mut managed = Vec::new();
-        for one in &seen {
-            match self.read(one, question, &machines).await {
-                Ok(networks) => managed.extend(networks),
-                Err(error) => errors.push(error),
-            }
-        }
-        if errors.len() >= self.sites.len() {
-            let worst = errors
-                .iter()
-                .find(|it| it.kind() != CloudErrorKind::Invalid);
-            let worst = worst.or(errors.first()).map(CloudError::copy);
-            return Err(worst.unwrap_or_else(|| {
-                CloudError::new(CloudErrorKind::Invalid, "there is no data center")
-            }));
-        }
-        for error in errors {
-            warn!(
-                error = error.chain(),
-                "routes of one data center cannot be seen"
-            );
-        }
-        let networks: Vec<Managed> = managed.iter().map(|(_, it)| it.clone()).collect();
+        let networks = self.site.api.networks().await?;
+        let listing = self.list(question).await?;
+        let machines = self.seat(question, &listing).await;
+        let managed = self.read(&networks, question, &machines).await?;
         self.remember(&managed, &machines);
-        Ok(want::survey(question, &networks, &machines))
+        Ok(want::survey(question, &managed, &machines))
     }
 
-    /// The networks and machines of one data center.
-    async fn see(&self, site: usize, question: &Question) -> Result<Seen, CloudError> {
-        let at = &self.sites[site];
-        let networks = at.api.networks().await?;
+    async fn list(&self, question: &Question) -> Result<Arc<Listing>, CloudError> {
         let begun = Instant::now();
-        let mut listing = at.roll.recent(self.resync).await?;
+        let roll = &self.site.roll;
+        let listing = roll.recent(self.resync).await?;
         let old = begun.saturating_duration_since(listing.asked) > LIST_AGE;
         let lacks = |node: &Arc<Node>| {
             let machine = machine_of(node);
             machine.is_some_and(|id| !listing.machines.contains_key(&id))
         };
-        // With several data centers most of them lack most machines, and a new list tells no more.
-        if old && self.sites.len() == 1 && question.nodes.iter().any(lacks) {
-            listing = at.roll.recent(LIST_AGE).await?;
+        if old && question.nodes.iter().any(lacks) {
+            return roll.recent(LIST_AGE).await;
         }
-        Ok(Seen {
-            site,
-            networks,
-            listing,
-        })
+        Ok(listing)
     }
 
     /// The cards of all nodes with a machine of ours.
-    async fn seat(&self, question: &Question, seen: &[Seen]) -> Machines {
+    async fn seat(&self, question: &Question, listing: &Listing) -> Machines {
         let mut machines = Machines::default();
         for node in question.nodes.iter().chain(&question.others) {
             let Some(id) = machine_of(node) else {
                 continue;
             };
-            let found = seen.iter().find_map(|one| {
-                let machine = one.listing.machines.get(&id)?;
-                Some((one.site, machine))
-            });
-            let Some((site, machine)) = found else {
+            let Some(machine) = listing.machines.get(&id) else {
                 let why = format!("machine {id} is not listed");
                 machines.lost.insert(node.name.clone(), why);
                 continue;
             };
-            match self.sites[site].with_nics(machine).await {
+            match self.site.with_nics(machine).await {
                 Ok(machine) => machines.seat(&node.name, &machine),
                 Err(error) => drop(machines.lost.insert(node.name.clone(), error.chain())),
             }
@@ -188,13 +138,13 @@ impl FabricRoutes {
     /// The networks that get routes, as they are now.
     async fn read(
         &self,
-        seen: &Seen,
+        networks: &[Network],
         question: &Question,
         machines: &Machines,
-    ) -> Result<Vec<(usize, Managed)>, CloudError> {
+    ) -> Result<Vec<Managed>, CloudError> {
         let known: BTreeSet<Uuid> = self.lock().keys().copied().collect();
         let mut managed = Vec::new();
-        for network in &seen.networks {
+        for network in networks {
             let is_used = || {
                 let mut nodes = question.nodes.iter();
                 known.contains(&network.id)
@@ -205,20 +155,19 @@ impl FabricRoutes {
             let Some(vlan) = network.vlan_id.filter(|_| network.fabric && is_named) else {
                 continue;
             };
-            let read = self.sites[seen.site].api.fabric_network(vlan, network.id);
+            let read = self.site.api.fabric_network(vlan, network.id);
             let network = read.await.map_err(refused)?;
             self.metrics.route_entries(network.id, network.routes.len());
-            managed.push((seen.site, Managed { network, vlan }));
+            managed.push(Managed { network, vlan });
         }
         Ok(managed)
     }
 
-    fn remember(&self, managed: &[(usize, Managed)], machines: &Machines) {
+    fn remember(&self, managed: &[Managed], machines: &Machines) {
         let mut known = self.lock();
-        for (site, Managed { network, vlan }) in managed {
+        for Managed { network, vlan } in managed {
             let hops = machines.cards.get(&network.id).cloned();
             let now = Known {
-                site: *site,
                 vlan: *vlan,
                 hops: hops.unwrap_or_default(),
             };
@@ -231,11 +180,11 @@ impl FabricRoutes {
         let table = steps.first().map(|step| step.route().table.as_str());
         let table = table.and_then(|it| Uuid::try_parse(it).ok());
         let known = table.and_then(|id| Some((id, self.lock().get(&id)?.clone())));
-        let Some((id, Known { site, vlan, hops })) = known else {
+        let Some((id, Known { vlan, hops })) = known else {
             let text = format!("writing routes of network {table:?}, which was never seen");
             return Err(CloudError::new(CloudErrorKind::Unknown, text));
         };
-        let api = &self.sites[site].api;
+        let api = &self.site.api;
         let mut current = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
         for _ in 0..WRITES {
             let routes = changed(&current, steps, &hops);

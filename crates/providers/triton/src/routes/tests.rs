@@ -250,10 +250,10 @@ fn shop(routes: &[(&str, &str)], others: &[&[(&str, &str)]]) -> (Stage, Arc<Mute
 /// One round as a controller makes it.
 async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
     let config = config(&[], Some("[Routes]\nenabled = true\n"));
-    let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
+    let site = Arc::new(DataCenter::new(&config, stage.api(&[])));
     let environment: Environment = Arc::new(|_| None);
     let routes = FabricRoutes::new(
-        vec![site],
+        site,
         config.routes.clone(),
         config.resync,
         Arc::default(),
@@ -342,11 +342,11 @@ async fn the_pod_that_is_told_about_is_the_manager_s_own() {
         (&[], None),
     ] {
         let config = config(&[], None);
-        let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
+        let site = Arc::new(DataCenter::new(&config, stage.api(&[])));
         let variables: BTreeMap<String, String> = map(variables);
         let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
         let routes = FabricRoutes::new(
-            vec![site],
+            site,
             config.routes,
             config.resync,
             Arc::default(),

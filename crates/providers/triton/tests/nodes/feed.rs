@@ -34,7 +34,7 @@ async fn triton_case_25_a_migration_is_seen_within_seconds() {
     let stage = Stage::new(3);
     let (cloud, registry) = followed(&stage).await;
     assert!(connected(&registry), "{:?}", stage.lines());
-    let mut changes = cloud.sites()[0].roll().changes();
+    let mut changes = cloud.site().roll().changes();
     let there = "c0000000-0000-4000-8000-000000000003";
     stage.sim.migrate("k8s-1", there).unwrap();
     let told = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;

@@ -70,13 +70,13 @@ impl Stage {
         let surroundings = self.surroundings("triton");
         let metrics = crate::TritonMetrics::default();
         let setting = Setting::new(&surroundings, config.calls.clone(), &metrics);
-        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        let client = Client::new(&config.connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }
 
     pub(super) fn keeper_at(&self, qps: u32) -> Arc<Keeper> {
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
-        let site = DataCenter::new(&config.profiles[0], self.api(qps));
+        let site = DataCenter::new(&config, self.api(qps));
         Arc::new(Keeper::new(Arc::new(site), self.repairs.clone()))
     }
 
