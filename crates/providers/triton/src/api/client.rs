@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use thiserror::Error;
 
+use super::calls::Roles;
 use super::error::{error_text, is_cns_down};
 use super::{CALL_DEADLINE, retry_policy};
 use crate::config::{CallConfig, Connection};
@@ -168,20 +169,14 @@ impl Client {
     }
 
     /// A call below the account. `template` begins with `:login`.
-    pub(super) fn call(&self, method: Method, route: Route) -> Call {
+    pub(super) fn call(&self, roles: Roles, method: Method, route: Route) -> Call {
         let route = route.with("login", self.connection.login());
-        self.http.call(method, route)
-    }
-
-    /// The same with the configured roles, where the server takes them. Elsewhere it would make a tag of
-    /// them, or refuse the call.
-    pub(super) fn call_as_role(&self, method: Method, route: Route) -> Call {
-        let call = self.call(method, route);
-        let roles = &self.connection.roles;
-        if roles.is_empty() {
+        let call = self.http.call(method, route);
+        let names = &self.connection.roles;
+        if roles == Roles::Never || names.is_empty() {
             call
         } else {
-            call.query("as-role", roles.join(","))
+            call.query("as-role", names.join(","))
         }
     }
 

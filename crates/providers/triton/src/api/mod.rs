@@ -30,7 +30,7 @@ pub use machine::{
     Machine, MachineAction, MachineQuery, MachineRead, MachineState, NewMachine, Nic, TagValue,
 };
 pub use objects::{
-    Account, AccountKey, FirewallRule, Image, Limit, Network, Package, Ping, Vlan, WantedRule,
+    Account, AccountKey, FirewallRule, Image, Limit, Network, Package, Ping, WantedRule,
 };
 
 /// One call with all its attempts and waits: it must end before the two minutes that a look-up of

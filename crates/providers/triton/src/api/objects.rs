@@ -71,15 +71,6 @@ pub struct Network {
     pub suffixes: Option<Vec<String>>,
 }
 
-/// A VLAN of the account's fabric.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Vlan {
-    /// Its number.
-    pub vlan_id: u16,
-    #[serde(default, deserialize_with = "or_default")]
-    pub name: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FirewallRule {
     pub id: Uuid,
