@@ -35,6 +35,7 @@ pub mod api;
 mod balancer;
 pub mod cmon;
 pub mod config;
+mod context;
 mod feed;
 pub mod id;
 mod instances;
@@ -51,7 +52,8 @@ pub mod tags;
 #[cfg(test)]
 mod testing;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::routes::Routes;
@@ -61,7 +63,6 @@ use bowline_core::{
 };
 use bowline_http::Background;
 pub use bowline_http::Surroundings;
-use bowline_provider::EventOutbox;
 pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -69,13 +70,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 use tracing::warn;
 
-use api::{Api, Client, ClientError, Setting};
+use api::ClientError;
 use balancer::Balancing;
 use cmon::Cmon;
+use context::Context;
 use instances::Machines;
-use interest::ActivityGate;
 use routes::FabricRoutes;
-use tags::Keeper;
 
 pub use balancer::table as annotations;
 pub use bowline_provider::FollowedSecret as SecretSource;
@@ -92,16 +92,12 @@ pub use site::DataCenter;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "triton";
-/// How often the account's limits are read.
 const LIMITS: Duration = Duration::from_secs(600);
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// What it is read from.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Whom to trust, or what to send.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
@@ -116,73 +112,41 @@ pub fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    let interest = Arc::new(ActivityGate::default());
-    let news = Arc::new(EventOutbox::default());
     let changed = Arc::new(Notify::new());
-    let setting = Setting::new(surroundings, config.calls.clone(), metrics);
-    let api = Arc::new(Api::new(Client::new(&config.connection, &setting)?));
-    let site = Arc::new(DataCenter::new(&config, api));
-    let mut tasks = background(&site, &config, surroundings, metrics, &interest);
-    tasks.push(listen(&site, &changed));
-    let routes = config.routes.enabled.then(|| {
-        FabricRoutes::new(
-            Arc::clone(&site),
-            config.routes.clone(),
-            config.resync,
-            Arc::clone(&interest),
-            metrics.clone(),
-            &sources.environment,
-        )
-    });
-    let machines = Arc::new(Machines::new(
-        Arc::clone(&site),
-        config.nodes.clone(),
-        config.resync,
-        surroundings.clock.clone(),
-        Arc::clone(&interest),
-        metrics.clone(),
-        Arc::clone(&news),
-    ));
-    let repairs = metrics.tag_repairs.clone();
-    let keeper = Arc::new(Keeper::new(Arc::clone(&site), repairs));
-    let parts = cmon::Parts {
-        cloud: surroundings.name.to_string(),
-        site: Arc::clone(&site),
-        keeper: Arc::clone(&keeper),
-        interest,
-        clock: surroundings.clock.clone(),
-        environment: sources.environment.clone(),
-        metrics: metrics.clone(),
-    };
-    let cmon = Cmon::new(&config, parts);
-    let balancing = Balancing::new(
-        Arc::clone(&keeper),
-        &config,
-        metrics.clone(),
-        Arc::clone(&news),
-    );
+    let context = Context::new(config, &sources.environment, surroundings, metrics)?;
+    let machines = Arc::new(Machines::new(&context));
     let follower = reload::Follower {
         sources,
-        site: Arc::clone(&site),
-        setting,
+        context: Arc::clone(&context),
         machines: Arc::clone(&machines),
-        failures: metrics.reload_failures.clone(),
-        news: Arc::clone(&news),
     };
+    let mut tasks = background(&context, surroundings);
+    tasks.push(listen(&context.site, &changed));
     tasks.push(Background::start(follower.run()));
-    let cloud = Triton {
+    let routes = context.config.routes.enabled;
+    Ok(Arc::new(Triton {
         name: surroundings.name.clone(),
-        site,
-        cmon,
-        keeper,
+        cmon: Cmon::new(&context),
         machines,
-        routes,
-        balancing,
-        news,
+        routes: routes.then(|| FabricRoutes::new(&context)),
+        balancing: Balancing::new(&context),
+        context,
         changed,
         _tasks: tasks,
-    };
-    Ok(Arc::new(cloud))
+    }))
+}
+
+/// No value behind these locks is ever left half changed, so that a panic elsewhere spoils nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Remembers something; the memory begins anew when it is full.
+fn remember<K: Ord, V>(memory: &mut BTreeMap<K, V>, most: usize, key: K, value: V) {
+    if memory.len() >= most {
+        memory.clear();
+    }
+    memory.insert(key, value);
 }
 
 /// Passes on that machines have changed, to whoever waits for that, or will.
@@ -199,40 +163,33 @@ fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
 }
 
 /// What goes on beside the questions, for as long as there are questions.
-fn background(
-    site: &Arc<DataCenter>,
-    config: &Config,
-    surroundings: &Surroundings,
-    metrics: &TritonMetrics,
-    interest: &Arc<ActivityGate>,
-) -> Vec<Background> {
+fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Background> {
     let mut tasks = Vec::new();
-    if config.changefeed {
+    if context.config.changefeed {
         let follower = feed::Follower {
-            api: Arc::clone(&site.api),
-            roll: Arc::clone(&site.roll),
+            context: Arc::clone(context),
             random: surroundings.random.fork(),
-            connected: metrics.connected(),
-            interest: Arc::clone(interest),
+            connected: context.metrics.connected(),
         };
         tasks.push(Background::start(follower.run()));
     }
-    let (roll, asked, resync) = (Arc::clone(&site.roll), Arc::clone(interest), config.resync);
+    let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.wait().await;
+            asked.interest.wait().await;
+            let resync = asked.config.resync;
             sleep(resync).await;
             // Who asks next hears why it failed.
-            let _ = roll.recent(resync / 2).await;
+            let _ = asked.site.roll.recent(resync / 2).await;
         }
     }));
-    let (api, asked, metrics) = (Arc::clone(&site.api), Arc::clone(interest), metrics.clone());
+    let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.wait().await;
+            asked.interest.wait().await;
             // Without the right to read limits there is nothing to show.
-            if let Ok(limits) = api.limits().await {
-                metrics.limits(&limits);
+            if let Ok(limits) = asked.site.api.limits().await {
+                asked.metrics.limits(&limits);
             }
             sleep(LIMITS).await;
         }
@@ -240,27 +197,22 @@ fn background(
     tasks
 }
 
-/// A data center of Triton.
 pub struct Triton {
     name: CloudName,
-    site: Arc<DataCenter>,
-    keeper: Arc<Keeper>,
+    context: Arc<Context>,
     /// None if nothing is to be done about metrics of machines.
     cmon: Option<Cmon>,
     machines: Arc<Machines>,
-    /// Where they are switched on.
     routes: Option<FabricRoutes>,
     balancing: Balancing,
-    news: Arc<EventOutbox>,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
-    /// End with the cloud.
     _tasks: Vec<Background>,
 }
 
 impl Triton {
     pub fn site(&self) -> &Arc<DataCenter> {
-        &self.site
+        &self.context.site
     }
 }
 
@@ -279,7 +231,7 @@ impl Cloud for Triton {
 
     /// The account's own name, and where it is: another key of the same account sees the same.
     fn account(&self) -> Option<Secret> {
-        let client = self.site.api.client();
+        let client = self.context.site.api.client();
         let connection = client.connection();
         Some(account_identity([
             PROVIDER,
@@ -291,7 +243,7 @@ impl Cloud for Triton {
     }
 
     fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
-        Box::pin(self.news.next())
+        Box::pin(self.context.news.next())
     }
 
     fn malformed_reason(&self) -> &'static str {
@@ -332,7 +284,7 @@ impl Chores for Triton {
             }
         };
         Box::pin(async move {
-            tokio::join!(metrics, tags::sweep(&self.keeper, cluster));
+            tokio::join!(metrics, tags::sweep(&self.context.keeper, cluster));
         })
     }
 }

@@ -37,11 +37,8 @@ const METADATA: &str = ":login/machines/:machine/metadata";
 /// A list and what in it could not be read.
 #[derive(Clone, Debug)]
 pub struct List<T> {
-    /// What could be read.
     pub items: Vec<T>,
-    /// What could not.
     pub bad: Vec<BadItem>,
-    /// The pages it came in.
     pub pages: usize,
 }
 
@@ -53,10 +50,8 @@ pub(super) enum Roles {
     Never,
 }
 
-/// What came of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// It goes now.
     Now,
     /// It was not there.
     Before,
@@ -110,7 +105,6 @@ impl Api {
         items(&self.get(roles, route).await?)
     }
 
-    /// An object; none if there is no such.
     async fn find<T: DeserializeOwned>(&self, route: Route) -> Result<Option<T>, ApiError> {
         match self.object(Roles::Asked, route).await {
             Ok(found) => Ok(Some(found)),
@@ -212,7 +206,6 @@ impl Api {
         self.object(Roles::Asked, Route::new(":login")).await
     }
 
-    /// Switches the name service for the account on or off.
     pub async fn set_cns_enabled(&self, enabled: bool) -> Result<(), ApiError> {
         let body = json!({"triton_cns_enabled": enabled});
         self.post(Roles::Never, Route::new(":login"), &body).await
@@ -478,7 +471,6 @@ impl Api {
             .await
     }
 
-    /// Removes a key by its fingerprint.
     pub async fn delete_key(&self, fingerprint: &str) -> Result<Deleted, ApiError> {
         let route = self.keys_route(Some(fingerprint));
         self.delete(Roles::Never, route).await

@@ -23,13 +23,10 @@ use crate::signature::{ClockOffset, Signer};
 /// Requests to one data center at the same time.
 const IN_FLIGHT: usize = 8;
 
-/// Why there is no client.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Whom to trust cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The version cannot be sent.
     #[error("api-version cannot be sent as a header")]
     Version(#[from] InvalidHeaderValue),
 }
@@ -39,24 +36,18 @@ pub enum ClientError {
 pub struct Setting {
     /// What the cloud is called in messages.
     pub name: String,
-    /// The network.
     pub connector: Connector,
-    /// The time of day.
     pub clock: Clock,
-    /// Jitter.
     pub random: Random,
-    /// Where calls are counted.
     pub metrics: Option<CallMetrics>,
     /// Counts refusals because of too many calls.
     pub throttled: Counter,
-    /// What all calls have in common.
     pub calls: CallConfig,
     /// What was learned about the server's clock; kept when credentials change.
     pub offset: ClockOffset,
 }
 
 impl Setting {
-    /// From what a provider is built with.
     pub fn new(surroundings: &Surroundings, calls: CallConfig, metrics: &TritonMetrics) -> Self {
         Self {
             name: surroundings.name.to_string(),
@@ -83,7 +74,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Speaks to the CloudAPI of that connection.
     pub fn new(connection: &Connection, setting: &Setting) -> Result<Self, ClientError> {
         let connector = trusting(connection, &setting.connector)?;
         let signer = Signer::new(
@@ -129,32 +119,26 @@ impl Client {
         })
     }
 
-    /// How it reaches CloudAPI, and as whom.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// What signs.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// The way there.
     pub fn connector(&self) -> &Connector {
         &self.connector
     }
 
-    /// Where CloudAPI is.
     pub fn base(&self) -> &BaseUrl {
         self.http.base()
     }
 
-    /// `Accept-Version`.
     pub fn api_version(&self) -> &str {
         &self.calls.api_version
     }
 
-    /// The limit for one request.
     pub fn request_timeout(&self) -> Duration {
         self.calls.request_timeout
     }
@@ -180,7 +164,6 @@ impl Client {
         }
     }
 
-    /// A call that needs no account and no credentials.
     pub(super) fn anonymous(&self, route: Route) -> Call {
         self.http.get(route).anonymous()
     }

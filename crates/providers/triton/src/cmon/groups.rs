@@ -21,14 +21,12 @@ const LATER: Duration = Duration::from_secs(300);
 /// When a machine is looked at again that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(60);
 
-/// What is told about nodes.
 const PENDING: &str = "CMONTagPending";
 const REFUSED: &str = "CMONTagRefused";
 const BAD: &str = "BadCMONTag";
 const OTHER: &str = "MachineOwnedByOtherCluster";
 const REASONS: &[&str] = &[PENDING, REFUSED, BAD, OTHER];
 
-/// What is remembered from one round to the next.
 #[derive(Default)]
 struct Memory {
     /// Machines that are not known to be as they are wanted.
@@ -75,7 +73,7 @@ impl Cmon {
         if view.is_whole {
             open.extend(self.tell_strays(view, &mut memory.strays));
         }
-        let keeper = &self.keeper;
+        let keeper = &self.context.keeper;
         let settled = keeper.settle_all(&view.cluster_uid, &open, About::Groups);
         let mut pause = LATER;
         for (id, settled) in settled.await {
@@ -98,8 +96,10 @@ impl Cmon {
         let mut open = BTreeSet::new();
         for member in view.members.iter().filter(|it| !it.machine.state.is_over()) {
             let (id, tags) = (member.machine.id, &member.machine.tags);
-            if !self.keeper.shows_groups((id, tags), &groups) {
-                self.keeper.tell_groups(id, member.role, groups.clone());
+            if !self.context.keeper.shows_groups((id, tags), &groups) {
+                self.context
+                    .keeper
+                    .tell_groups(id, member.role, groups.clone());
                 open.insert(id);
             }
         }
@@ -110,14 +110,13 @@ impl Cmon {
         BTreeSet::from([self.group.clone()])
     }
 
-    /// What an observer says instead.
     fn observe(&self, view: &View, told: &mut BTreeSet<Uuid>) {
         let groups = self.groups();
         for member in &view.members {
             let (id, tags) = (member.machine.id, &member.machine.tags);
             if !holds_groups(tags, &groups) && told.insert(id) {
                 let (machine, group) = (member.name(), &self.group);
-                info!(cloud = self.cloud, %id, machine, group, "would be put into the group");
+                info!(cloud = self.context.cloud, %id, machine, group, "would be put into the group");
             }
         }
     }
@@ -159,7 +158,7 @@ impl Cmon {
             ),
             Ok(Settled::OtherCluster(uid)) => {
                 if let Some((member, _)) = member.zip(node.filter(|node| is_taken_over(node))) {
-                    self.keeper.take_over(member.machine.id);
+                    self.context.keeper.take_over(member.machine.id);
                     return Some(GATHER);
                 }
                 let message = format!(
@@ -168,7 +167,7 @@ impl Cmon {
                 (OTHER, message, LATER)
             }
             Err(error) => {
-                let (cloud, error) = (&self.cloud, error.chain());
+                let (cloud, error) = (&self.context.cloud, error.chain());
                 let machine = member.map(Member::name);
                 warn!(
                     cloud,
@@ -181,7 +180,7 @@ impl Cmon {
             self.tell(cluster, Regarding::node(node), reason, message);
         } else {
             let machine = member.map(Member::name);
-            warn!(cloud = self.cloud, machine, reason, "{message}");
+            warn!(cloud = self.context.cloud, machine, reason, "{message}");
         }
         Some(after)
     }
@@ -197,11 +196,13 @@ impl Cmon {
                 continue;
             }
             if stray.groups_alone {
-                self.keeper.release(stray.machine);
+                self.context.keeper.release(stray.machine);
             } else {
                 // Its labels are the name service's concern, and the mark goes with the last of them.
                 let none = BTreeSet::new();
-                self.keeper.tell_groups(stray.machine, Role::Node, none);
+                self.context
+                    .keeper
+                    .tell_groups(stray.machine, Role::Node, none);
             }
             told.push(stray.machine);
         }

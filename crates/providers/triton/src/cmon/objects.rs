@@ -15,11 +15,8 @@ use super::snippet::{Place, by_our_list, by_the_service};
 use super::targets::Endpoint;
 use super::{AGAIN, Board, Cmon, DISCOVERY_PAGE, View};
 
-/// The Secret with the certificate.
 pub const SECRET: &str = "triton-cmon-client";
-/// The ConfigMap.
 pub const CONFIG_MAP: &str = "triton-cmon-scrape";
-/// Its two ways, as keys.
 const OUR_LIST: &str = "http-sd.yaml";
 const THEIR_LIST: &str = "triton-sd.yaml";
 /// What a Secret with a certificate is.
@@ -27,11 +24,9 @@ const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
 /// How often objects are read although nothing is known to have changed: somebody may have edited or deleted them.
 const REREAD: Duration = Duration::from_secs(600);
 
-/// What is told.
 const KEY_NOT_USABLE: &str = "CMONKeyNotUsable";
 const NOT_OURS: &str = "CMONObjectNotOurs";
 
-/// What was last kept, and when.
 type LastKept = Option<(Instant, Vec<ManagedObject>)>;
 
 impl Cmon {
@@ -68,7 +63,7 @@ impl Cmon {
             Err(error) => {
                 let reason = error_chain(&error);
                 warn!(
-                    cloud = self.cloud,
+                    cloud = self.context.cloud,
                     reason, "no certificate for the metrics service"
                 );
                 None
@@ -88,8 +83,11 @@ impl Cmon {
 
     /// The time as the data center has it: that is what certificates are judged by.
     fn now(&self) -> jiff::Timestamp {
-        let client = self.site.api.client();
-        client.signer().offset().correct(self.clock.now())
+        let client = self.context.site.api.client();
+        client
+            .signer()
+            .offset()
+            .correct(self.context.setting.clock.now())
     }
 
     /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new one.
@@ -98,7 +96,7 @@ impl Cmon {
         cluster: &dyn Cluster,
         known: Option<ClientCertificate>,
     ) -> Result<ClientCertificate, CertificateError> {
-        let (client, now) = (self.site.api.client(), self.now());
+        let (client, now) = (self.context.site.api.client(), self.now());
         let connection = client.connection();
         let (account, key) = (connection.login(), &connection.key);
         let is_good = |it: &ClientCertificate| it.is_good(account, key, now);
@@ -110,7 +108,7 @@ impl Cmon {
         }
         let issued = ClientCertificate::issue(account, key, now)?;
         let until = issued.renewal();
-        info!(cloud = self.cloud, account, %until, "a new certificate for the metrics service");
+        info!(cloud = self.context.cloud, account, %until, "a new certificate for the metrics service");
         Ok(issued)
     }
 
@@ -137,7 +135,7 @@ impl Cmon {
                 Ok(kept) => {
                     self.forget(kind, cluster.namespace(), name, &[NOT_OURS]);
                     if kept == Kept::Written {
-                        info!(cloud = self.cloud, kind, name, "written");
+                        info!(cloud = self.context.cloud, kind, name, "written");
                     }
                 }
                 Err(error @ ClusterError::Foreign { .. }) => {
@@ -146,7 +144,7 @@ impl Cmon {
                 }
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(cloud = self.cloud, error, "not kept");
+                    warn!(cloud = self.context.cloud, error, "not kept");
                     well = false;
                 }
             }
@@ -155,7 +153,6 @@ impl Cmon {
         well
     }
 
-    /// All objects as they should be.
     fn objects(
         &self,
         cluster: &dyn Cluster,
@@ -176,7 +173,7 @@ impl Cmon {
     }
 
     fn secret(&self, certificate: &ClientCertificate) -> BTreeMap<String, Secret> {
-        let client = self.site.api.client();
+        let client = self.context.site.api.client();
         let authorities = client.connection().authorities.as_ref();
         let authorities = authorities.map(|it| ("ca.crt".to_owned(), Secret::new(&it.pem)));
         let certificate = [
@@ -187,7 +184,7 @@ impl Cmon {
     }
 
     fn snippets(&self, cluster: &dyn Cluster, endpoint: &Endpoint) -> BTreeMap<String, Secret> {
-        let client = self.site.api.client();
+        let client = self.context.site.api.client();
         let connection = client.connection();
         let place = Place {
             endpoint,
@@ -196,7 +193,11 @@ impl Cmon {
             has_authorities: connection.authorities.is_some(),
             insecure: connection.insecure,
         };
-        let page = format!("{}{DISCOVERY_PAGE}{}", cluster.address(), self.cloud);
+        let page = format!(
+            "{}{DISCOVERY_PAGE}{}",
+            cluster.address(),
+            self.context.cloud
+        );
         let texts = [
             (OUR_LIST, by_our_list(&page, &place)),
             (THEIR_LIST, by_the_service(&self.group, &place)),

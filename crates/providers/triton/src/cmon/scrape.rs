@@ -18,12 +18,11 @@ use super::exposition::{Exposition, Source, together};
 use super::targets::{Endpoint, Member};
 use super::{Board, Cmon};
 use crate::api::Client;
+use crate::lock;
 
-/// How often.
 pub const EVERY: Duration = Duration::from_secs(30);
 /// Machines at the same time: a tenth of what the service allows an account in a second.
 pub const AT_ONCE: usize = 10;
-/// The limit for one machine.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of one machine's page. A real one has a few KiB.
 const LARGEST_PAGE: usize = 1024 * 1024;
@@ -41,15 +40,12 @@ struct Line {
 /// Machines without metrics, and why: each reason is logged once.
 type Silent = BTreeMap<String, String>;
 
-/// What came of one machine.
 enum Fetched {
     Read(Exposition),
-    /// The service does not take the certificate.
     Unauthorized,
     Failed(String),
 }
 
-/// One machine to ask.
 struct Errand {
     source: Source,
     /// The way to ask, or why there is none.
@@ -57,7 +53,6 @@ struct Errand {
 }
 
 impl Cmon {
-    /// Fetches and shows, for ever.
     pub(super) async fn scrape(&self, cluster: &dyn Cluster, board: &Board) {
         let mut line = None;
         let mut ready = board.certificate.subscribe();
@@ -80,7 +75,6 @@ impl Cmon {
         }
     }
 
-    /// Whom to ask in this round.
     fn errands(&self, board: &Board, line: &mut Option<Line>) -> Vec<Errand> {
         let Some(view) = board.view.borrow().clone() else {
             return Vec::new();
@@ -104,7 +98,7 @@ impl Cmon {
     }
 
     fn renew_line(&self, line: &mut Option<Line>, wanted: Option<(&Endpoint, &ClientCertificate)>) {
-        let client = self.site.api.client();
+        let client = self.context.site.api.client();
         let is_good = |it: &Line| {
             wanted == Some((&it.endpoint, &it.certificate)) && Arc::ptr_eq(&it.client, &client)
         };
@@ -122,7 +116,10 @@ impl Cmon {
                 }),
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(cloud = self.cloud, error, "no way to the metrics service");
+                    warn!(
+                        cloud = self.context.cloud,
+                        error, "no way to the metrics service"
+                    );
                     None
                 }
             }
@@ -139,8 +136,8 @@ impl Cmon {
     ) -> Result<Connector, TlsError> {
         let connection = client.connection();
         let mut tls = Tls::new()
-            .environment(|name| (self.environment)(name))
-            .clock(self.clock.clone())
+            .environment(|name| (self.context.environment)(name))
+            .clock(self.context.setting.clock.clone())
             .insecure(connection.insecure)
             .client_certificate_pem(
                 "the metrics service",
@@ -191,10 +188,11 @@ impl Cmon {
             self.tell_key(cluster, why.to_owned());
         }
         let (page, unfit) = together(&all);
-        self.metrics
+        self.context
+            .metrics
             .cmon_dropped
             .inc_by(dropped.saturating_add(unfit));
-        self.shown().metrics = Some(page);
+        lock(&self.shown).metrics = Some(page);
     }
 }
 

@@ -12,11 +12,8 @@ pub(crate) struct Place<'a> {
     pub(crate) endpoint: &'a Endpoint,
     /// The login whose machines they are.
     pub(crate) account: &'a str,
-    /// The Secret with the certificate.
     pub(crate) secret: &'a str,
-    /// Whether it has authorities, too.
     pub(crate) has_authorities: bool,
-    /// Whether the service's certificate is not checked.
     pub(crate) insecure: bool,
 }
 
@@ -35,7 +32,6 @@ impl Place<'_> {
     }
 }
 
-/// By our own list of machines.
 pub(crate) fn by_our_list(page: &str, place: &Place<'_>) -> String {
     let tls = place.tls("  ");
     let secret = place.secret;

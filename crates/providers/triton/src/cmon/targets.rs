@@ -17,7 +17,6 @@ use crate::tags::{BALANCER, GROUPS_RECORD, NODE, Role, SERVICES_RECORD, Tags};
 /// Where the metrics service listens, if nobody says otherwise.
 const PORT: u16 = 9163;
 
-/// The metrics service of one data center.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     scheme: String,
@@ -42,7 +41,6 @@ impl Endpoint {
         format!("{machine}.{}:{}", self.host, self.port)
     }
 
-    /// Where a machine's metrics are.
     pub(crate) fn url(&self, machine: Uuid) -> String {
         format!("{}://{}", self.scheme, self.target(machine))
     }
@@ -54,7 +52,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A machine of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) machine: Machine,
@@ -80,7 +77,6 @@ impl Member {
         id.map(|id| id.to_string()).unwrap_or_default()
     }
 
-    /// Whose metrics they are.
     pub(crate) fn source(&self) -> Source {
         Source {
             node: self.name().to_owned(),
@@ -90,7 +86,6 @@ impl Member {
         }
     }
 
-    /// What Prometheus is told about it.
     fn discovered(&self, endpoint: &Endpoint) -> Value {
         let role = match self.role {
             Role::Node => "node",
@@ -137,7 +132,6 @@ pub(crate) fn members(
     machines.values().filter_map(member).collect()
 }
 
-/// A machine that was the cluster's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub(crate) machine: Uuid,
@@ -176,7 +170,6 @@ pub(crate) fn discovery(endpoint: &Endpoint, members: &[Member]) -> String {
     Value::Array(all).to_string()
 }
 
-/// The group of metrics that the cluster's machines are in.
 pub(crate) fn group(cluster_name: &str) -> String {
     format!("k8s-{cluster_name}")
 }

@@ -24,7 +24,6 @@ const LONGEST_CLUSTER_NAME: usize = 40;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
-    /// Reads and checks everything.
     pub fn read(given: &Given<'_>) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
         let file = FileContent::read(given.file.unwrap_or_default()).unwrap_or_else(|reason| {

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use super::table::{ROWS, Row, Section};
 
-/// What a file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileContent {
     /// Texts by section and key (as in gcfg). Lists are joined by commas.

@@ -9,28 +9,21 @@ use bowline_provider::SecretContent;
 use super::file::FileContent;
 use super::table::Row;
 
-/// Whether a private key is in a Secret.
 pub(crate) fn has_key(secret: &SecretContent) -> bool {
     let mut keys = super::table::PRIVATE_KEY.secret.iter();
     keys.any(|key| secret.get(key).is_some_and(|text| !text.trim().is_empty()))
 }
 
-/// Everything that a configuration is read from.
 pub struct Given<'a> {
     /// Flags by name, without the dashes: those of [`super::table::ROWS`] that have one.
     pub flags: &'a BTreeMap<String, String>,
-    /// What the Secret holds, if there is one.
     pub secret: Option<&'a SecretContent>,
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of the cloud config file, if there is one.
     pub file: Option<&'a str>,
-    /// Reads a file that a value names.
     pub read: &'a dyn Fn(&Path) -> io::Result<String>,
-    /// `--cluster-name`.
     pub cluster_name: &'a str,
 }
 
-/// Who said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Flag,
@@ -39,7 +32,6 @@ pub(super) enum Source {
     File,
 }
 
-/// A text that somebody gave.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) text: String,

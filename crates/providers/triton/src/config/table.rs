@@ -10,14 +10,12 @@ use bowline_core::{Variable, variable_table};
 pub enum Section {
     Global,
     Nodes,
-    /// `[LoadBalancer]`, `loadBalancer:`.
     LoadBalancer,
     Routes,
     Metrics,
 }
 
 impl Section {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Global,
         Self::Nodes,
@@ -26,7 +24,6 @@ impl Section {
         Self::Metrics,
     ];
 
-    /// Its name in a file of the original's form.
     pub const fn gcfg(self) -> &'static str {
         match self {
             Self::Global => "Global",
@@ -37,7 +34,6 @@ impl Section {
         }
     }
 
-    /// Its name in YAML.
     pub const fn yaml(self) -> &'static str {
         match self {
             Self::Global => "global",
@@ -49,10 +45,8 @@ impl Section {
     }
 }
 
-/// How a value is given as a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagForm {
-    /// Not at all.
     None,
     Text,
     /// It is true or false, and may stand alone.
@@ -62,7 +56,6 @@ pub enum FlagForm {
 /// One value: where it can stand, and what it may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Where it stands in the file.
     pub section: Section,
     /// Its key in the file, meaning, default and what is allowed.
     pub variable: Variable,
@@ -70,11 +63,9 @@ pub struct Row {
     pub environment: &'static [&'static str],
     /// The keys of the Secret for it; the first that is present wins.
     pub secret: &'static [&'static str],
-    /// Whether `--<key>` is a flag.
     pub flag: FlagForm,
     /// Whether it is a list: separated by commas, or a list in YAML.
     pub list: bool,
-    /// Whether it is about how CloudAPI is reached.
     pub connection: bool,
 }
 
@@ -129,7 +120,6 @@ impl Row {
         self
     }
 
-    /// Whether `--<key>` is a flag.
     pub fn is_flag(&self) -> bool {
         self.flag != FlagForm::None
     }
@@ -320,7 +310,6 @@ pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
     of_rows.chain([(secret.name, false, secret.meaning)])
 }
 
-/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
     let mut text = String::new();
     for section in Section::ALL {

@@ -12,20 +12,16 @@ use crate::id::{claim, hyphenated, machine_id};
 /// Names a node's machine, where nothing else does.
 pub const INSTANCE_ID: &str = "cloud.tritoncompute/instance-id";
 
-/// What has to be asked about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// Nothing: it is somebody else's.
     Nothing,
     /// Nothing: its provider id is none that this cloud gives.
     Malformed(String),
-    /// What became of that machine.
     Machine(Uuid),
-    /// Whether there is a machine for it.
     Any,
 }
 
-/// What has to be asked about that node.
 pub(super) fn question(node: &Node) -> Question {
     match claim(node) {
         Claim::Malformed(why) => Question::Malformed(why),
@@ -40,7 +36,6 @@ pub(super) fn question(node: &Node) -> Question {
     }
 }
 
-/// The machine for a node without a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     One(Uuid),

@@ -20,26 +20,22 @@ mod vanishing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{
     BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Node,
     NodeMetadata, Regarding,
 };
-use bowline_http::Clock;
-use bowline_provider::EventOutbox;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
 use crate::api::{ApiError, Machine, MachineRead};
-use crate::config::NodeConfig;
-use crate::interest::ActivityGate;
-use crate::metrics::TritonMetrics;
+use crate::context::Context;
 use crate::roll::Listing;
-use crate::site::DataCenter;
+use crate::{lock, remember};
 use describe::{Knowledge, describe, power};
 use find::{Match, Question, find, question};
 use vanishing::{Judgement, Vanishing};
@@ -64,20 +60,11 @@ const READS_AT_ONCE: usize = 4;
 
 /// Nodes whose being ambiguous is remembered to have been told; beyond, the memory begins anew.
 const AMBIGUOUS_REMEMBERED: usize = 5_000;
-/// The event on a node that several machines fit.
 const AMBIGUOUS: &str = "AmbiguousInstance";
-/// The event about too many machines that are gone at once.
 const MASS: &str = "MassDisappearance";
 
-/// What the data center knows about machines.
 pub(crate) struct Machines {
-    site: Arc<DataCenter>,
-    config: NodeConfig,
-    resync: Duration,
-    clock: Clock,
-    interest: Arc<ActivityGate>,
-    metrics: TritonMetrics,
-    news: Arc<EventOutbox>,
+    context: Arc<Context>,
     /// What was told about nodes (by uid) that several machines fit, so that it is told once.
     ambiguous: Mutex<BTreeMap<String, String>>,
     vanishing: Mutex<Vanishing>,
@@ -86,7 +73,6 @@ pub(crate) struct Machines {
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
 }
 
-/// What was found out about one machine.
 enum Reading {
     Live(Box<Machine>),
     Gone(Evidence),
@@ -94,23 +80,9 @@ enum Reading {
 }
 
 impl Machines {
-    pub(crate) fn new(
-        site: Arc<DataCenter>,
-        config: NodeConfig,
-        resync: Duration,
-        clock: Clock,
-        interest: Arc<ActivityGate>,
-        metrics: TritonMetrics,
-        news: Arc<EventOutbox>,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<Context>) -> Self {
         Self {
-            site,
-            config,
-            resync,
-            clock,
-            interest,
-            metrics,
-            news,
+            context: Arc::clone(context),
             ambiguous: Mutex::default(),
             vanishing: Mutex::default(),
             credentials: AtomicU64::new(0),
@@ -121,12 +93,12 @@ impl Machines {
     /// Forgets what other credentials showed.
     pub(crate) fn credentials_changed(&self) {
         self.credentials.fetch_add(1, Ordering::AcqRel);
-        self.lock_names().clear();
+        lock(&self.names).clear();
     }
 
     /// One answer for each node. `whole`: with addresses and labels, not only whether it is there.
     async fn answers(&self, nodes: &[Arc<Node>], whole: bool) -> Vec<Lookup> {
-        self.interest.show();
+        self.context.interest.show();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
         let open: Vec<usize> = (0..nodes.len())
@@ -147,7 +119,11 @@ impl Machines {
     async fn ask(&self, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
         // Whether a machine is there is asked because its node does not answer: that is no time for an old
         // list.
-        let age = if whole { self.resync } else { LIST_AGE };
+        let age = if whole {
+            self.context.config.resync
+        } else {
+            LIST_AGE
+        };
         let listing = match self.listing_for(asked, age).await {
             Ok(listing) => listing,
             Err(error) => {
@@ -155,8 +131,8 @@ impl Machines {
                 return asked.iter().map(failed).collect();
             }
         };
-        let account = if self.config.name_match || whole {
-            self.site.account().await.ok()
+        let account = if self.context.config.nodes.name_match || whole {
+            self.context.site.account().await.ok()
         } else {
             None
         };
@@ -214,7 +190,7 @@ impl Machines {
         match described {
             Ok(described) => {
                 for ((at, machine), instance) in live.iter().zip(described) {
-                    self.metrics.state(&asked[*at].0.name, machine);
+                    self.context.metrics.state(&asked[*at].0.name, machine);
                     answers[*at] = Some(match instance {
                         Ok(instance) => Lookup::Found(Box::new(instance)),
                         Err(error) => Lookup::CannotTell(error),
@@ -237,14 +213,14 @@ impl Machines {
         age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
         let start = Instant::now();
-        let listing = self.site.roll.recent(age).await?;
+        let listing = self.context.site.roll.recent(age).await?;
         let open = |(_, question): &(&Node, &Question)| match question {
             Question::Machine(id) => !listing.machines.contains_key(id),
             _ => true,
         };
         let old = start.saturating_duration_since(listing.asked) > LIST_AGE;
         if old && asked.iter().any(open) {
-            return self.site.roll.recent(LIST_AGE).await;
+            return self.context.site.roll.recent(LIST_AGE).await;
         }
         Ok(listing)
     }
@@ -255,7 +231,12 @@ impl Machines {
         listing: &Listing,
         account: Option<Uuid>,
     ) -> Result<Option<Uuid>, CloudError> {
-        match find(node, &listing.machines, account, self.config.name_match) {
+        match find(
+            node,
+            &listing.machines,
+            account,
+            self.context.config.nodes.name_match,
+        ) {
             Match::One(id) => Ok(Some(id)),
             Match::None => Ok(None),
             Match::Several(ids) => {
@@ -274,18 +255,13 @@ impl Machines {
 
     /// Tells once that several machines fit a node; once more if they are others.
     fn tell_ambiguous(&self, node: &Node, text: &str) {
-        let mut told = self
-            .ambiguous
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.ambiguous);
         if told.get(&node.uid).is_some_and(|before| before == text) {
             return;
         }
-        if told.len() >= AMBIGUOUS_REMEMBERED {
-            told.clear();
-        }
-        told.insert(node.uid.clone(), text.to_owned());
-        self.news.warn_on(node, AMBIGUOUS, text);
+        let (uid, most) = (node.uid.clone(), AMBIGUOUS_REMEMBERED);
+        remember(&mut told, most, uid, text.to_owned());
+        self.context.news.warn_on(node, AMBIGUOUS, text);
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
@@ -322,15 +298,14 @@ impl Machines {
         ids: impl Iterator<Item = Uuid>,
     ) -> Vec<(Uuid, Result<MachineRead, ApiError>)> {
         stream::iter(ids)
-            .map(|id| async move { (id, self.site.api.machine(id).await) })
+            .map(|id| async move { (id, self.context.site.api.machine(id).await) })
             .buffered(READS_AT_ONCE)
             .collect()
             .await
     }
 
-    /// Whether machines that answered 404 are gone.
     async fn confirm(&self, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
-        let proof = self.site.proof().await;
+        let proof = self.context.site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -356,7 +331,7 @@ impl Machines {
     }
 
     fn gone(&self, text: String) -> Reading {
-        let at = self.clock.now();
+        let at = self.context.setting.clock.now();
         Reading::Gone(Evidence { text, at })
     }
 
@@ -369,16 +344,16 @@ impl Machines {
         if live.is_empty() {
             return Ok(Vec::new());
         }
-        let (region, zone) = self.site.place().await?;
+        let (region, zone) = self.context.site.place().await?;
         let machines: Vec<&Machine> = live.iter().map(|(_, machine)| *machine).collect();
-        let networks = self.site.networks_of(&machines).await?;
+        let networks = self.context.site.networks_of(&machines).await?;
         let names = match account {
             Some(_) => self.names(&machines).await,
             None => BTreeMap::new(),
         };
         let mut described = Vec::new();
         for (at, machine) in live {
-            let with_nics = match self.site.with_nics(machine).await {
+            let with_nics = match self.context.site.with_nics(machine).await {
                 Ok(machine) => machine,
                 Err(error) => {
                     described.push(Err(error));
@@ -391,7 +366,7 @@ impl Machines {
                 dns_names: names.get(&machine.id).map_or(&[][..], Vec::as_slice),
                 region: &region,
                 zone: &zone,
-                labels_from_tags: &self.config.labels_from_tags,
+                labels_from_tags: &self.context.config.nodes.labels_from_tags,
             };
             described.push(Ok(describe(&with_nics, asked[*at].0, knowledge)));
         }
@@ -402,7 +377,7 @@ impl Machines {
     /// are none, and the machine is described all the same.
     async fn names(&self, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
         let (mut known, unknown) = {
-            let names = self.lock_names();
+            let names = lock(&self.names);
             let fresh = |id: &Uuid| {
                 let known = names.get(id).filter(|(at, _)| at.elapsed() < NAMES_AGE);
                 known.map(|(_, names)| (*id, names.clone()))
@@ -414,14 +389,12 @@ impl Machines {
             (known, unknown)
         };
         let reads = self.read_each(unknown.into_iter().take(NAMES_READ)).await;
-        let mut remembered = self.lock_names();
+        let mut remembered = lock(&self.names);
         for (id, read) in reads {
             if let Ok(MachineRead::Shown(machine)) = read {
                 let names = machine.dns_names.unwrap_or_default();
-                if remembered.len() >= NAMES_REMEMBERED {
-                    remembered.clear();
-                }
-                remembered.insert(id, (Instant::now(), names.clone()));
+                let now = (Instant::now(), names.clone());
+                remember(&mut remembered, NAMES_REMEMBERED, id, now);
                 known.insert(id, names);
             }
         }
@@ -443,13 +416,7 @@ impl Machines {
                     Lookup::NotMine | Lookup::CannotTell(_) => None,
                 }
             });
-        let judged = {
-            let mut vanishing = self
-                .vanishing
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            vanishing.judge(seen, Instant::now())
-        };
+        let judged = lock(&self.vanishing).judge(seen, Instant::now());
         let Judgement::Wait { gone, of, news } = judged else {
             return answers;
         };
@@ -459,8 +426,10 @@ impl Machines {
         );
         if news {
             warn!("{MASS}: {text}");
-            self.news.warn(Regarding::manager(), MASS, text.as_str());
-            self.metrics.mass_disappearances.inc();
+            self.context
+                .news
+                .warn(Regarding::manager(), MASS, text.as_str());
+            self.context.metrics.mass_disappearances.inc();
         }
         let held = |answer| match answer {
             Lookup::Gone(evidence) => {
@@ -472,21 +441,16 @@ impl Machines {
         answers.into_iter().map(held).collect()
     }
 
-    /// Whether the data center answers.
     async fn check(&self) -> Result<(), CloudError> {
         let credentials = self.credentials.load(Ordering::Acquire);
         let now = Instant::now();
-        self.site.roll.since(now).await?;
-        self.site.account_since(Some(now)).await?;
+        self.context.site.roll.since(now).await?;
+        self.context.site.account_since(Some(now)).await?;
         if credentials != self.credentials.load(Ordering::Acquire) {
             let text = "the credentials changed while machines were listed";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
         Ok(())
-    }
-
-    fn lock_names(&self) -> MutexGuard<'_, BTreeMap<Uuid, (Instant, Vec<String>)>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -509,7 +473,6 @@ fn or_not_mine(answers: Vec<Option<Lookup>>) -> Vec<Lookup> {
     answers.map(|it| it.unwrap_or(Lookup::NotMine)).collect()
 }
 
-/// What needs no asking.
 fn settled(question: &Question) -> Option<Lookup> {
     match question {
         Question::Nothing => Some(Lookup::NotMine),

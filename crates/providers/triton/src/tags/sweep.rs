@@ -9,7 +9,6 @@ use tracing::{debug, warn};
 
 use super::{About, Keeper, Settled};
 
-/// How often somebody looks.
 pub const SWEEP: Duration = Duration::from_secs(60);
 /// For how long what is on its way is followed: until the next look.
 const FOLLOWED: Duration = SWEEP;

@@ -53,7 +53,6 @@ impl Service {
         self.world.clock.now()
     }
 
-    /// What it answers to whoever shows that certificate.
     async fn answer(&self, shown: &ClientCertificate) -> u16 {
         let tls = Tls::new()
             .insecure(true)

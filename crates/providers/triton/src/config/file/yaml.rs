@@ -70,7 +70,6 @@ impl<'de> Deserialize<'de> for File {
     }
 }
 
-/// The keys of a section.
 struct Keys(Section);
 
 #[derive(Default)]

@@ -4,7 +4,7 @@ use bowline_core::{Ready, TrafficPolicy};
 use bowline_simulator_triton::State;
 use serde_json::json;
 
-use crate::shop::{CLUSTER, Shop, id, outside};
+use super::shop::{CLUSTER, Shop, id, outside};
 
 async fn open() -> Shop {
     let mut shop = Shop::new();

@@ -7,7 +7,7 @@ use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY};
 use bowline_triton::SecretContent;
 use bowline_triton::keys::PrivateKey;
 
-use crate::stage::{Stage, found, known, lookup};
+use super::stage::{Stage, found, known, lookup};
 
 fn secret(key: &str) -> SecretContent {
     SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())])
@@ -106,7 +106,7 @@ async fn triton_case_08_the_servers_own_limit_is_lived_with() {
         }));
     let provider = stage.provider();
     let nodes: Vec<_> = (1..=5).map(known).collect();
-    for answer in crate::stage::lookups(&provider, &nodes).await {
+    for answer in super::stage::lookups(&provider, &nodes).await {
         found(answer);
     }
 }

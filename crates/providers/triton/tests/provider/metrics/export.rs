@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::stage::{Stage, id};
+use super::stage::{Stage, id};
 
 const PAGE: &str = "/metrics/triton";
 
