@@ -57,10 +57,8 @@ async fn triton_case_67_the_suffix_is_as_the_network_says() {
     shop.add("web");
     shop.annotate("web", "internal", "true");
     shop.ensure("web").await.good();
-    assert_eq!(
-        shop.status("web"),
-        ["web.prod.svc.acme.int.eg-1.example.com"]
-    );
+    let name = "web.prod.svc.acme.int.eg-1.example.com";
+    assert_eq!(shop.status("web"), [name]);
 }
 
 #[tokio::test(start_paused = true)]
