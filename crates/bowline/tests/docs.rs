@@ -206,7 +206,7 @@ fn metrics_of_triton() -> String {
          ## Metrics of machines\n\n\
          Triton measures its machines itself (CMON); this is about those of nodes and of the cluster's load balancer\n\
          machines. `[Metrics] mode` says what is done for them, by the controller `cloud-chores`; where the metrics service is\n\
-         says CloudAPI, or `cmon-endpoint` for the first data center.\n\n\
+         says CloudAPI, or `cmon-endpoint`.\n\n\
          | Mode | |\n|---|---|\n\
          | `off` | nothing |\n\
          | `discovery` | Prometheus is led to the metrics service, which is never called from here |\n\
@@ -216,8 +216,7 @@ fn metrics_of_triton() -> String {
          - Machines are in the group `k8s-<cluster-name>` (tag `triton.cmon.groups`; groups of others stay), for Prometheus'\n\
            `triton_sd_configs`. A machine that leaves the cluster leaves the group after a minute; mode `off` takes nobody out.\n\
          - The Secret `{secret}` in the namespace of the lease holds a client certificate for the metrics service,\n\
-           signed with the key in use; of 90 days, renewed after 60. It is good for nothing else. A further data center with\n\
-           another account or key has a Secret of its own, with the name of its profile behind.\n\
+           signed with the key in use; of 90 days, renewed after 60. It is good for nothing else.\n\
          - The ConfigMap `{config_map}` there holds `scrape_configs` for either way: `http-sd.yaml` and `triton-sd.yaml`.\n\
          - `{metrics}triton`, in mode `export`, is everything that the service has about these machines: names begin with `triton_`,\n\
            labels `node`, `machine`, `brand` and `compute_node` are added; Prometheus needs neither certificate nor DNS names.\n\
@@ -260,7 +259,7 @@ fn the_page_of_triton_is_what_its_tables_say() {
             "# Triton\n\n\
              Written from the tables in the source; do not edit by hand.\n\n\
              The provider is chosen with `--cloud-provider=triton`, or by starting the program as\n\
-             `triton-cloud-controller-manager`. It serves one data center, or several (`profiles`).\n\n\
+             `triton-cloud-controller-manager`. It serves one data center.\n\n\
              Each value comes from the first of these that has it: a flag, the Secret, the environment,\n\
              the file of `--cloud-config`. The file is either in the original's form (`[Section]` and\n\
              `key = value`) or YAML (`section:` and camelCase keys: `tritonKeyId`). Unknown keys are told\n\
@@ -276,11 +275,8 @@ fn the_page_of_triton_is_what_its_tables_say() {
              key in use, at its start and after every change, and `{rejected}` if a change cannot be\n\
              used: the old credentials then stay.\n\n\
              ## Several data centers\n\n\
-             `profiles`, in YAML, is a list of objects with a `name` and the keys of the first section that\n\
-             are about CloudAPI and the key. It replaces them in `global`; what a profile does not say comes\n\
-             from flags, Secret or environment, but for where CloudAPI is and what the data center is called.\n\
-             A node whose `topology.kubernetes.io/region` is that of a profile is asked about there, any\n\
-             other in each, in order.\n\n\
+             Each data center is a cloud of its own in `bowline.yaml` (`--config`); `bowline config migrate --into`\n\
+             adds one after the other. A file with `profiles` is refused.\n\n\
              ## Nodes\n\n\
              A node is its machine's by its provider id, `triton://<uuid>`. Without one: by its annotation\n\
              `{instance_id}`, by its name, by its DNS name, by what its firmware\n\

@@ -31,9 +31,8 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tracing::{debug, info};
 use uuid::Uuid;
 
-use crate::api::{Api, Client};
-use crate::interest::ActivityGate;
-use crate::roll::MachineCache;
+use crate::api::Client;
+use crate::context::Context;
 
 /// The proxy in front of CloudAPI drops what is silent for 55 s.
 pub const PING: Duration = Duration::from_secs(25);
@@ -63,7 +62,6 @@ const PARTS: [&str; 8] = [
     "tags",
 ];
 
-/// Why the feed is not followed.
 #[derive(Debug, Error)]
 enum FeedError {
     #[error("the change feed cannot be asked for")]
@@ -100,19 +98,16 @@ struct Frame {
 
 /// Follows the feed of one data center for as long as somebody is interested.
 pub(crate) struct Follower {
-    pub(crate) api: Arc<Api>,
-    pub(crate) roll: Arc<MachineCache>,
+    pub(crate) context: Arc<Context>,
     pub(crate) random: Random,
     pub(crate) connected: Gauge,
-    pub(crate) interest: Arc<ActivityGate>,
 }
 
 impl Follower {
-    /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let mut failures: u32 = 0;
         loop {
-            self.interest.wait().await;
+            self.context.interest.wait().await;
             let start = Instant::now();
             let ended = self.follow().await;
             self.connected.set(0);
@@ -143,7 +138,7 @@ impl Follower {
 
     /// Follows until nobody is interested, or something breaks.
     async fn follow(&self) -> Result<(), FeedError> {
-        let mut socket = connect(&self.api.client(), &self.random).await?;
+        let mut socket = connect(&self.context.site.api.client(), &self.random).await?;
         let registration = json!({"resource": "vm", "subResources": PARTS}).to_string();
         socket
             .send(Message::text(registration))
@@ -152,7 +147,7 @@ impl Follower {
         self.connected.set(1);
         debug!("following the change feed");
         // Nothing is repeated: what happened before is only in a list.
-        self.roll.invalidate();
+        self.context.site.roll.invalidate();
         let mut list_at = Some(Instant::now());
         let mut ping_at = Instant::now() + PING;
         let mut heard = Instant::now();
@@ -163,20 +158,20 @@ impl Follower {
                 message = socket.next() => {
                     heard = Instant::now();
                     if is_change(message)? {
-                        self.roll.invalidate();
+                        self.context.site.roll.invalidate();
                         list_at = Some(list_at.unwrap_or(heard + GATHER));
                     }
                 }
                 () = sleep_until(list_at.unwrap_or(far)), if list_at.is_some() => {
                     list_at = None;
                     // Who asks next hears why it failed.
-                    let _ = self.roll.since(Instant::now()).await;
+                    let _ = self.context.site.roll.since(Instant::now()).await;
                 }
                 () = sleep_until(ping_at) => {
                     if heard.elapsed() >= SILENCE {
                         return Err(FeedError::Silent);
                     }
-                    if !self.interest.is_there() {
+                    if !self.context.interest.is_there() {
                         let _ = timeout(FIRST_WAIT, socket.close(None)).await;
                         return Ok(());
                     }

@@ -1,16 +1,17 @@
 //! Whether anybody wants to know. A process that does not lead asks its cloud nothing, and then
 //! nothing is listed or followed in the background either.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::lock;
+
 /// Nodes are asked about every few minutes for as long as somebody leads.
 const LASTING: Duration = Duration::from_secs(15 * 60);
 
-/// Remembers the last question.
 #[derive(Debug, Default)]
 pub(crate) struct ActivityGate {
     last: Mutex<Option<Instant>>,
@@ -18,15 +19,13 @@ pub(crate) struct ActivityGate {
 }
 
 impl ActivityGate {
-    /// Somebody asks.
     pub(crate) fn show(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.last) = Some(Instant::now());
         self.asked.notify_waiters();
     }
 
-    /// Whether somebody asked lately.
     pub(crate) fn is_there(&self) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *lock(&self.last);
         last.is_some_and(|last| last.elapsed() < LASTING)
     }
 

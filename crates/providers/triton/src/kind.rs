@@ -16,7 +16,6 @@ use crate::config::table::{self, CREDENTIALS_SECRET, ROWS, Row, Section};
 use crate::config::{self, Config, ConfigError, ConfigErrors, Given};
 use crate::{PROVIDER, SourceError, Sources, TritonMetrics, build};
 
-/// Triton.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "Triton",
@@ -34,9 +33,7 @@ pub const KIND: ProviderKind = ProviderKind {
     build: |context| Box::pin(make(context)),
 };
 
-/// The setting that names the Secret with the credentials.
 const SECRET: &str = "credentialsSecret";
-/// Keys of secrets.
 const SECRETS: [&str; 2] = ["triton-private-key", "triton-key-passphrase"];
 
 fn flags() -> Vec<ProviderFlag> {

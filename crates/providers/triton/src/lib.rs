@@ -1,4 +1,4 @@
-//! The Triton provider: data centers of Triton (once SmartDataCenter).
+//! The Triton provider: one data center of Triton (once SmartDataCenter).
 //!
 //! # The cloud
 //!
@@ -35,6 +35,7 @@ pub mod api;
 mod balancer;
 pub mod cmon;
 pub mod config;
+mod context;
 mod feed;
 pub mod id;
 mod instances;
@@ -51,7 +52,8 @@ pub mod tags;
 #[cfg(test)]
 mod testing;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::routes::Routes;
@@ -59,24 +61,21 @@ use bowline_core::{
     Balancers, BoxFuture, Chores, Cloud, CloudName, Cluster, Fact, Instances, LabelHold, LabelRule,
     LabelSync, Node, NodeMatch, PageAnswer, ProviderEvent, Secret, account_identity,
 };
+use bowline_http::Background;
 pub use bowline_http::Surroundings;
-use bowline_http::{Background, Clock};
-use bowline_provider::EventOutbox;
 pub use kind::KIND;
 use thiserror::Error;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
-use api::{Api, Client, ClientError, Setting};
+use api::ClientError;
 use balancer::Balancing;
 use cmon::Cmon;
+use context::Context;
 use instances::Machines;
-use interest::ActivityGate;
 use routes::FabricRoutes;
-use signature::Owner;
-use tags::Keeper;
 
 pub use balancer::table as annotations;
 pub use bowline_provider::FollowedSecret as SecretSource;
@@ -93,16 +92,12 @@ pub use site::DataCenter;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "triton";
-/// How often the account's limits are read.
 const LIMITS: Duration = Duration::from_secs(600);
 
-/// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// What it is read from.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Whom to trust, or what to send.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
@@ -117,87 +112,41 @@ pub fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    let interest = Arc::new(ActivityGate::default());
-    let news = Arc::new(EventOutbox::default());
     let changed = Arc::new(Notify::new());
-    let mut sites = Vec::new();
-    let mut tasks = Vec::new();
-    for profile in &config.profiles {
-        let setting = Setting::new(surroundings, config.calls.clone(), metrics);
-        let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
-        let site = Arc::new(DataCenter::new(profile, api));
-        tasks.extend(background(&site, &config, surroundings, metrics, &interest));
-        tasks.push(listen(&site, &changed));
-        sites.push((site, setting));
-    }
-    let routes = config.routes.enabled.then(|| {
-        FabricRoutes::new(
-            sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-            config.routes.clone(),
-            config.resync,
-            Arc::clone(&interest),
-            metrics.clone(),
-            &sources.environment,
-        )
-    });
-    let machines = Arc::new(Machines::new(
-        sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        config.nodes.clone(),
-        config.resync,
-        surroundings.clock.clone(),
-        Arc::clone(&interest),
-        metrics.clone(),
-        Arc::clone(&news),
-    ));
-    let fingerprint = config.profiles.first();
-    let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
-    let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
-    let keepers: Vec<Arc<Keeper>> = sites
-        .iter()
-        .map(|(site, _)| keeper(site, metrics))
-        .collect();
-    let parts = cmon::Parts {
-        cloud: surroundings.name.to_string(),
-        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: keepers.clone(),
-        interest,
-        clock: surroundings.clock.clone(),
-        environment: sources.environment.clone(),
-        metrics: metrics.clone(),
-    };
-    let cmon = Cmon::new(&config, parts);
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
-    let cloud = Triton {
-        name: surroundings.name.clone(),
-        clock: surroundings.clock.clone(),
-        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        cmon,
-        keepers,
+    let context = Context::new(config, &sources.environment, surroundings, metrics)?;
+    let machines = Arc::new(Machines::new(&context));
+    let follower = reload::Follower {
+        sources,
+        context: Arc::clone(&context),
         machines: Arc::clone(&machines),
-        routes,
-        loaded: loaded.subscribe(),
-        balancing,
-        news: Arc::clone(&news),
-        changed,
-        config,
-        _tasks: tasks
-            .into_iter()
-            .chain([Background::start(
-                reload::Follower {
-                    sources,
-                    sites,
-                    machines,
-                    failures: metrics.reload_failures.clone(),
-                    loaded,
-                    news,
-                }
-                .run(),
-            )])
-            .collect(),
     };
-    Ok(Arc::new(cloud))
+    let mut tasks = background(&context, surroundings);
+    tasks.push(listen(&context.site, &changed));
+    tasks.push(Background::start(follower.run()));
+    let routes = context.config.routes.enabled;
+    Ok(Arc::new(Triton {
+        name: surroundings.name.clone(),
+        cmon: Cmon::new(&context),
+        machines,
+        routes: routes.then(|| FabricRoutes::new(&context)),
+        balancing: Balancing::new(&context),
+        context,
+        changed,
+        _tasks: tasks,
+    }))
+}
+
+/// No value behind these locks is ever left half changed, so that a panic elsewhere spoils nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Remembers something; the memory begins anew when it is full.
+fn remember<K: Ord, V>(memory: &mut BTreeMap<K, V>, most: usize, key: K, value: V) {
+    if memory.len() >= most {
+        memory.clear();
+    }
+    memory.insert(key, value);
 }
 
 /// Passes on that machines have changed, to whoever waits for that, or will.
@@ -213,46 +162,34 @@ fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
     })
 }
 
-fn keeper(site: &Arc<DataCenter>, metrics: &TritonMetrics) -> Arc<Keeper> {
-    let repairs = metrics.tag_repairs.clone();
-    Arc::new(Keeper::new(Arc::clone(site), repairs))
-}
-
-/// What goes on beside the questions about one data center, for as long as there are questions.
-fn background(
-    site: &Arc<DataCenter>,
-    config: &Config,
-    surroundings: &Surroundings,
-    metrics: &TritonMetrics,
-    interest: &Arc<ActivityGate>,
-) -> Vec<Background> {
+/// What goes on beside the questions, for as long as there are questions.
+fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Background> {
     let mut tasks = Vec::new();
-    if config.changefeed {
+    if context.config.changefeed {
         let follower = feed::Follower {
-            api: Arc::clone(&site.api),
-            roll: Arc::clone(&site.roll),
+            context: Arc::clone(context),
             random: surroundings.random.fork(),
-            connected: metrics.connected(&site.name),
-            interest: Arc::clone(interest),
+            connected: context.metrics.connected(),
         };
         tasks.push(Background::start(follower.run()));
     }
-    let (roll, asked, resync) = (Arc::clone(&site.roll), Arc::clone(interest), config.resync);
+    let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.wait().await;
+            asked.interest.wait().await;
+            let resync = asked.config.resync;
             sleep(resync).await;
             // Who asks next hears why it failed.
-            let _ = roll.recent(resync / 2).await;
+            let _ = asked.site.roll.recent(resync / 2).await;
         }
     }));
-    let (api, asked, metrics) = (Arc::clone(&site.api), Arc::clone(interest), metrics.clone());
+    let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.wait().await;
+            asked.interest.wait().await;
             // Without the right to read limits there is nothing to show.
-            if let Ok(limits) = api.limits().await {
-                metrics.limits(&limits);
+            if let Ok(limits) = asked.site.api.limits().await {
+                asked.metrics.limits(&limits);
             }
             sleep(LIMITS).await;
         }
@@ -260,53 +197,22 @@ fn background(
     tasks
 }
 
-/// Data centers of Triton.
 pub struct Triton {
     name: CloudName,
-    clock: Clock,
-    config: Config,
-    sites: Vec<Arc<DataCenter>>,
-    keepers: Vec<Arc<Keeper>>,
+    context: Arc<Context>,
     /// None if nothing is to be done about metrics of machines.
     cmon: Option<Cmon>,
     machines: Arc<Machines>,
-    /// Where they are switched on.
     routes: Option<FabricRoutes>,
-    loaded: watch::Receiver<String>,
-    /// Of the first data center.
-    balancing: Option<Balancing>,
-    news: Arc<EventOutbox>,
+    balancing: Balancing,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
-    /// End with the cloud.
     _tasks: Vec<Background>,
 }
 
 impl Triton {
-    /// The configuration it was built with.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// The data centers, in order.
-    pub fn sites(&self) -> &[Arc<DataCenter>] {
-        &self.sites
-    }
-
-    /// Who keeps the tags of their machines, in the same order.
-    pub fn keepers(&self) -> &[Arc<Keeper>] {
-        &self.keepers
-    }
-
-    /// The time of day.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// The fingerprint of the key in use, and of every one that takes its place: what an event
-    /// `CredentialsLoaded` on the Secret tells.
-    pub fn loaded(&self) -> watch::Receiver<String> {
-        self.loaded.clone()
+    pub fn site(&self) -> &Arc<DataCenter> {
+        &self.context.site
     }
 }
 
@@ -325,21 +231,19 @@ impl Cloud for Triton {
 
     /// The account's own name, and where it is: another key of the same account sees the same.
     fn account(&self) -> Option<Secret> {
-        let mut parts = vec![PROVIDER.to_owned()];
-        for site in &self.sites {
-            let client = site.api.client();
-            let connection = client.connection();
-            let Owner { account, user } = &connection.owner;
-            let account = connection.act_as.as_ref().unwrap_or(account);
-            parts.extend([connection.endpoint.to_string(), account.clone()]);
-            parts.push(user.clone().unwrap_or_default());
-            parts.push(connection.roles.join(" "));
-        }
-        Some(account_identity(parts.iter().map(String::as_str)))
+        let client = self.context.site.api.client();
+        let connection = client.connection();
+        Some(account_identity([
+            PROVIDER,
+            &connection.endpoint.to_string(),
+            connection.login(),
+            connection.owner.user.as_deref().unwrap_or_default(),
+            &connection.roles.join(" "),
+        ]))
     }
 
     fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
-        Box::pin(self.news.next())
+        Box::pin(self.context.news.next())
     }
 
     fn malformed_reason(&self) -> &'static str {
@@ -356,8 +260,7 @@ impl Cloud for Triton {
     }
 
     fn balancers(&self) -> Option<&dyn Balancers> {
-        let balancing = self.balancing.as_ref()?;
-        Some(balancing)
+        Some(&self.balancing)
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
@@ -381,7 +284,7 @@ impl Chores for Triton {
             }
         };
         Box::pin(async move {
-            tokio::join!(metrics, tags::sweep(&self.keepers, cluster));
+            tokio::join!(metrics, tags::sweep(&self.context.keeper, cluster));
         })
     }
 }

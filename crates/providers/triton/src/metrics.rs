@@ -20,27 +20,8 @@ struct StateLabels {
     state: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    by: String,
-    check: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ServiceLabels {
-    service: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SiteLabels {
-    datacenter: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct NetworkLabels {
-    network: String,
-}
-
+/// Names and values of labels.
+type Labels<const N: usize> = [(&'static str, String); N];
 type Amount = Gauge<f64, std::sync::atomic::AtomicU64>;
 
 /// The metric families of Triton. Clones share them.
@@ -52,12 +33,12 @@ pub struct TritonMetrics {
     pub(crate) reload_failures: Counter,
     pub(crate) tag_repairs: Counter,
     pub(crate) cmon_dropped: Counter,
-    connected: Family<SiteLabels, Gauge>,
-    published: Family<ServiceLabels, Gauge>,
+    connected: Family<Labels<1>, Gauge>,
+    published: Family<Labels<1>, Gauge>,
     states: Family<StateLabels, Gauge>,
-    routes: Family<NetworkLabels, Gauge>,
-    limits: Family<LimitLabels, Amount>,
-    used: Family<LimitLabels, Amount>,
+    routes: Family<Labels<1>, Gauge>,
+    limits: Family<Labels<2>, Amount>,
+    used: Family<Labels<2>, Amount>,
     /// The state that each machine was last shown with.
     shown: std::sync::Arc<std::sync::Mutex<std::collections::BTreeMap<String, StateLabels>>>,
 }
@@ -131,30 +112,23 @@ impl TritonMetrics {
         metrics
     }
 
-    /// The gauge of one data center's change feed.
-    pub(crate) fn connected(&self, datacenter: &str) -> Gauge {
-        let labels = SiteLabels {
-            datacenter: datacenter.to_owned(),
-        };
+    /// The gauge of the change feed. Its label is empty and stays for whoever asks by it.
+    pub(crate) fn connected(&self) -> Gauge {
+        let labels = [("datacenter", String::new())];
         let gauge = self.connected.get_or_create(&labels).clone();
         gauge.set(0);
         gauge
     }
 
-    /// The DNS name of that Service is published, or not.
     pub(crate) fn published(&self, service: &str, published: bool) {
-        let labels = ServiceLabels {
-            service: service.to_owned(),
-        };
-        let gauge = self.published.get_or_create(&labels);
+        let gauge = self
+            .published
+            .get_or_create(&[("service", service.to_owned())]);
         gauge.set(i64::from(published));
     }
 
-    /// There is no such Service any more.
     pub(crate) fn forget_service(&self, service: &str) {
-        self.published.remove(&ServiceLabels {
-            service: service.to_owned(),
-        });
+        self.published.remove(&[("service", service.to_owned())]);
     }
 
     pub(crate) fn state(&self, node: &str, machine: &Machine) {
@@ -163,10 +137,7 @@ impl TritonMetrics {
             machine: machine.id.to_string(),
             state: machine.state.as_str().to_owned(),
         };
-        let mut shown = self
-            .shown
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut shown = crate::lock(&self.shown);
         if let Some(former) = shown.get(&labels.machine) {
             if *former == labels {
                 return;
@@ -180,16 +151,12 @@ impl TritonMetrics {
         shown.insert(labels.machine.clone(), labels);
     }
 
-    /// A fabric network has so many routes.
     pub(crate) fn route_entries(&self, network: Uuid, entries: usize) {
-        let labels = NetworkLabels {
-            network: network.to_string(),
-        };
+        let labels = [("network", network.to_string())];
         let entries = i64::try_from(entries).unwrap_or(i64::MAX);
         self.routes.get_or_create(&labels).set(entries);
     }
 
-    /// The account's limits are these.
     pub(crate) fn limits(&self, limits: &[Limit]) {
         self.limits.clear();
         self.used.clear();
@@ -198,10 +165,7 @@ impl TritonMetrics {
                 by @ ("ram" | "quota") => by,
                 _ => "machines",
             };
-            let labels = LimitLabels {
-                by: by.to_owned(),
-                check: limit.check.clone(),
-            };
+            let labels = [("by", by.to_owned()), ("check", limit.check.clone())];
             self.limits.get_or_create(&labels).set(limit.value);
             self.used.get_or_create(&labels).set(limit.used);
         }
@@ -226,7 +190,7 @@ mod tests {
         metrics.state("n", &machine);
         machine.state = crate::api::MachineState::Stopped;
         metrics.state("n", &machine);
-        metrics.connected("eg-1").set(1);
+        metrics.connected().set(1);
         metrics.throttled.inc();
         metrics.route_entries(Uuid::from_u128(2), 3);
         metrics.published("prod/web", true);
@@ -243,7 +207,7 @@ mod tests {
         let id = Uuid::from_u128(1);
         for line in [
             format!(r#"triton_machine_state{{node="n",machine="{id}",state="stopped"}} 1"#),
-            r#"triton_changefeed_connected{datacenter="eg-1"} 1"#.to_owned(),
+            r#"triton_changefeed_connected{datacenter=""} 1"#.to_owned(),
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),

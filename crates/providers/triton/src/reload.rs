@@ -7,44 +7,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::Regarding;
+use bowline_core::{Regarding, error_chain};
 use bowline_http::SmallFile;
-use tokio::sync::watch;
+use bowline_provider::FollowedSecret;
 use tokio::time::{Instant, sleep};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::api::{Api, Client, Setting};
-use bowline_provider::EventOutbox;
-use bowline_provider::FollowedSecret;
-
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent, has_key};
+use crate::context::Context;
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
-use crate::site::DataCenter;
 
 /// How often the file is read. Reading by its name covers renamed files and turned links alike.
 pub const POLL: Duration = Duration::from_secs(5);
 /// When credentials that could not be used are tried again: rights take seconds to be known.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Bytes of a cloud config file.
 const LARGEST_FILE: usize = 1024 * 1024;
 
-/// Reads a variable of the environment.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Everything that the configuration is read from, again and again.
 #[derive(Clone)]
 pub struct Sources {
-    /// Flags by name, without the dashes.
     pub flags: BTreeMap<String, String>,
     pub environment: Environment,
-    /// The cloud config file, if there is one.
     pub file: Option<PathBuf>,
     /// What stands in the place of that file, if anything does; it does not change.
     pub text: Option<bowline_core::Secret>,
-    /// The Secret, if one is named.
     pub secret: Option<FollowedSecret>,
-    /// `--cluster-name`.
     pub cluster_name: String,
 }
 
@@ -57,18 +48,13 @@ fn about(secret: &FollowedSecret, uid: &str) -> Regarding {
     }
 }
 
-/// Why the configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The file cannot be read.
     #[error("reading {path} (--cloud-config)")]
     File {
-        /// The file.
         path: String,
-        /// Why.
         source: std::io::Error,
     },
-    /// It says something that cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
 }
@@ -125,7 +111,6 @@ impl Sources {
         (config.map_err(Into::into), inputs)
     }
 
-    /// Whether everything is as it was.
     fn is_as(&self, inputs: &Inputs) -> bool {
         let now = |path: &PathBuf, limit| text_of(path, limit).ok();
         let mut named = inputs.named.iter();
@@ -149,7 +134,6 @@ impl Sources {
         has_key(&content).then(|| about(secret, content.uid()))
     }
 
-    /// The Secret, whatever it holds.
     fn about(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now();
@@ -173,14 +157,10 @@ fn text_of(path: &Path, limit: usize) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|_| std::io::ErrorKind::InvalidData.into())
 }
 
-/// Follows the Secret and the file.
 pub(crate) struct Follower {
     pub(crate) sources: Sources,
-    pub(crate) sites: Vec<(Arc<DataCenter>, Setting)>,
+    pub(crate) context: Arc<Context>,
     pub(crate) machines: Arc<Machines>,
-    pub(crate) failures: prometheus_client::metrics::counter::Counter,
-    pub(crate) loaded: watch::Sender<String>,
-    pub(crate) news: Arc<EventOutbox>,
 }
 
 /// What the event on the Secret is called once its key is in use; the credentials tool waits for it.
@@ -189,7 +169,6 @@ pub const LOADED: &str = "CredentialsLoaded";
 pub const REJECTED: &str = "CredentialsRejected";
 
 impl Follower {
-    /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
         let mut said: Option<String> = None;
         // Whether people were told which key is in use.
@@ -198,7 +177,7 @@ impl Follower {
         let mut last: Option<(Inputs, Option<Instant>)> = None;
         loop {
             self.wait().await;
-            if !told && self.news.is_wanted() {
+            if !told && self.context.news.is_wanted() {
                 // What was said while nobody listened is said again.
                 said = None;
                 told = self.tell_first().await;
@@ -215,7 +194,7 @@ impl Follower {
                 last = Some((inputs, None));
                 continue;
             };
-            self.failures.inc();
+            self.context.metrics.reload_failures.inc();
             last = Some((inputs, Some(Instant::now() + AGAIN)));
             // Every refusal has an id of its own.
             let (words, _) = reason.split_once(" (request id").unwrap_or((&reason, ""));
@@ -223,14 +202,13 @@ impl Follower {
                 error!("changed credentials are not used, the old ones stay: {reason}");
                 if let Some(secret) = self.sources.about() {
                     let text = format!("The old credentials stay in use: {reason}");
-                    self.news.warn(secret, REJECTED, text);
+                    self.context.news.warn(secret, REJECTED, text);
                 }
                 said = Some(words.to_owned());
             }
         }
     }
 
-    /// Waits for the Secret to change, or for a while.
     async fn wait(&mut self) {
         let Some(secret) = &mut self.sources.secret else {
             sleep(POLL).await;
@@ -250,69 +228,41 @@ impl Follower {
 
     /// Tells which key is in use from the start, once it has opened something; says whether that is done.
     async fn tell_first(&self) -> bool {
-        for (site, _) in &self.sites {
-            if site.account().await.is_err() {
-                return false;
-            }
+        let is_open = self.context.site.account().await.is_ok();
+        if is_open {
+            self.tell_loaded();
         }
-        self.tell_loaded();
-        true
+        is_open
     }
 
     fn tell_loaded(&self) {
         let Some(secret) = self.sources.keeper() else {
             return;
         };
-        for (site, _) in &self.sites {
-            let client = site.api.client();
-            let text = format!(
-                "Using key {} of account {}",
-                client.connection().key.fingerprint().md5(),
-                client.connection().owner.account
-            );
-            self.news.tell(secret.clone(), LOADED, text);
-        }
+        let client = self.context.site.api.client();
+        let text = format!(
+            "Using key {} of account {}",
+            client.connection().key.fingerprint().md5(),
+            client.connection().owner.account
+        );
+        self.context.news.tell(secret, LOADED, text);
     }
 
-    /// Tries what is new.
     async fn take(&self, config: Result<Config, SourceError>) -> Result<(), String> {
-        let config = config.map_err(|error| bowline_core::error_chain(&error))?;
-        for (site, setting) in &self.sites {
-            let profile = config.profiles.iter().find(|it| it.name == site.name);
-            let Some(profile) = profile else {
-                return Err(format!(
-                    "profile {} is gone; that needs a restart",
-                    site.name
-                ));
-            };
-            if profile.connection.is_like(site.api.client().connection()) {
-                continue;
-            }
-            self.change(site, setting, &profile.connection).await?;
+        let config = config.map_err(|error| error_chain(&error))?;
+        let (connection, site) = (&config.connection, &self.context.site);
+        if connection.is_like(site.api.client().connection()) {
+            return Ok(());
         }
-        if config.profiles.len() > self.sites.len() {
-            warn!("further profiles need a restart");
-        }
-        Ok(())
-    }
-
-    async fn change(
-        &self,
-        site: &DataCenter,
-        setting: &Setting,
-        connection: &Connection,
-    ) -> Result<(), String> {
-        let client = try_out(connection, setting).await?;
-        let fingerprint = connection.key.fingerprint().md5();
-        site.api.replace(client);
+        site.api
+            .replace(try_out(connection, &self.context.setting).await?);
         site.forget();
         self.machines.credentials_changed();
         info!(
             "Triton credentials changed, now using {}",
             site.api.client().signer().key_id()
         );
-        self.loaded.send_replace(fingerprint);
-        if self.news.is_wanted() {
+        if self.context.news.is_wanted() {
             self.tell_loaded();
         }
         Ok(())
@@ -321,9 +271,9 @@ impl Follower {
 
 /// A client for that connection, if CloudAPI takes it.
 async fn try_out(connection: &Connection, setting: &Setting) -> Result<Arc<Client>, String> {
-    let client = Client::new(connection, setting);
-    let api = Api::new(client.map_err(|error| bowline_core::error_chain(&error))?);
+    let client = Client::new(connection, setting).map_err(|error| error_chain(&error))?;
+    let api = Api::new(client);
     let tried = api.account().await;
-    tried.map_err(|error| bowline_core::error_chain(&error))?;
+    tried.map_err(|error| error_chain(&error))?;
     Ok(api.client())
 }

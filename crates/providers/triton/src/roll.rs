@@ -24,10 +24,8 @@ const WAITING: usize = 64;
 /// What is asked for at a moment may have begun before it; what is asked for later has not.
 pub(crate) const LATER: Duration = Duration::from_nanos(1);
 
-/// All live machines at one moment.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// By id.
     pub machines: BTreeMap<Uuid, Machine>,
     /// Ids of machines that are there but could not be read.
     pub unreadable: BTreeSet<Uuid>,
@@ -35,7 +33,6 @@ pub struct Listing {
     pub nameless: bool,
     /// The pages it came in: more than one is no snapshot.
     pub pages: usize,
-    /// When it was asked for.
     pub asked: Instant,
 }
 
@@ -49,7 +46,6 @@ impl Listing {
 /// Machines that differ from one list to the next: changed, new or gone.
 pub type Changes = Arc<BTreeSet<Uuid>>;
 
-/// The lists of one data center.
 #[derive(Debug)]
 pub struct MachineCache {
     api: Arc<Api>,
@@ -58,7 +54,6 @@ pub struct MachineCache {
 }
 
 impl MachineCache {
-    /// Nothing is listed yet.
     pub fn new(api: Arc<Api>) -> Self {
         Self {
             api,
@@ -67,12 +62,10 @@ impl MachineCache {
         }
     }
 
-    /// What changes from now on.
     pub fn changes(&self) -> broadcast::Receiver<Changes> {
         self.changes.subscribe()
     }
 
-    /// What is known is out of date.
     pub fn invalidate(&self) {
         self.list.invalidate();
     }

@@ -18,10 +18,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::keys::PrivateKey;
 
-/// Whose key it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The login of the account.
     pub account: String,
     /// The login of the account's sub-user, if the key is not the account's own.
     pub user: Option<String>,
@@ -47,12 +45,10 @@ impl ClockOffset {
     }
 }
 
-/// Signs requests with one key.
 #[derive(Clone)]
 pub struct Signer {
     key: Arc<PrivateKey>,
     key_id: String,
-    /// Whether method and path are signed beside the date.
     sign_target: bool,
     offset: ClockOffset,
     /// The text of the key, so that no log shows it.
@@ -92,7 +88,6 @@ impl Signer {
         &self.key_id
     }
 
-    /// The clock's correction.
     pub fn offset(&self) -> &ClockOffset {
         &self.offset
     }
@@ -145,7 +140,6 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// `Tue, 04 Aug 2026 10:20:30 GMT`.
 fn http_date(time: Timestamp) -> Result<String, AuthError> {
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&time);
     text.map_err(|error| AuthError(format!("the clock shows no date: {error}")))
@@ -173,9 +167,8 @@ mod tests {
         };
         let text = Secret::new("a key");
         let signer = Signer::new(key, text, &owner, sign_target, ClockOffset::default());
-        let uri: Uri = format!("https://cloudapi.eg-1.example.com{path}")
-            .parse()
-            .unwrap();
+        let uri = format!("https://cloudapi.eg-1.example.com{path}");
+        let uri: Uri = uri.parse().unwrap();
         let mut headers = HeaderMap::new();
         let signing = Signing {
             method,
@@ -191,25 +184,15 @@ mod tests {
 
     #[test]
     fn triton_case_01_the_headers_are_byte_equal_to_the_vectors() {
-        let get = Method::GET;
+        let (get, post) = (Method::GET, Method::POST);
         let rsa = examples::RSA_PKCS1;
-        assert_eq!(
-            header(rsa, None, false, &get, "/acme/machines"),
-            examples::V1
-        );
+        let v1 = header(rsa, None, false, &get, "/acme/machines");
+        assert_eq!(v1, examples::V1);
         let list = "/acme/machines?limit=1000&offset=0";
         assert_eq!(header(rsa, None, true, &get, list), examples::V2);
-        let tags = format!("{MACHINE}/tags");
-        assert_eq!(
-            header(
-                &examples::ed25519_of_v3(),
-                Some("bowline"),
-                true,
-                &Method::POST,
-                &tags
-            ),
-            examples::V3
-        );
+        let (ed25519, tags) = (examples::ed25519_of_v3(), format!("{MACHINE}/tags"));
+        let v3 = header(&ed25519, Some("bowline"), true, &post, &tags);
+        assert_eq!(v3, examples::V3);
         assert_eq!(
             header(&examples::p256_of_v4(), None, true, &get, MACHINE),
             format!(
@@ -222,11 +205,8 @@ mod tests {
 
     #[test]
     fn triton_case_05_all_forms_of_one_key_give_the_same_signature() {
-        for form in [
-            examples::RSA_OPENSSH,
-            examples::RSA_PKCS1,
-            examples::RSA_PKCS8,
-        ] {
+        use examples::{RSA_OPENSSH, RSA_PKCS1, RSA_PKCS8};
+        for form in [RSA_OPENSSH, RSA_PKCS1, RSA_PKCS8] {
             let got = header(form, None, false, &Method::GET, "/acme");
             assert_eq!(got, examples::V1);
         }
@@ -244,13 +224,8 @@ mod tests {
         let text = format!("(request-target): delete {path}\ndate: {DATE_TEXT}");
         let wanted = STANDARD.encode(key.sign(text.as_bytes()).unwrap());
         assert!(got.contains(&wanted));
-        let signer = Signer::new(
-            key,
-            Secret::new("k3y"),
-            &owner,
-            true,
-            ClockOffset::default(),
-        );
+        let text = Secret::new("k3y");
+        let signer = Signer::new(key, text, &owner, true, ClockOffset::default());
         assert!(!format!("{signer:?}").contains("k3y"));
         assert_eq!(signer.secrets(), [Secret::new("k3y")]);
     }
@@ -264,10 +239,8 @@ mod tests {
         assert_eq!(learned.as_secs(), 601);
         assert_eq!(offset.correct(now).to_string(), "2026-08-04T10:30:31Z");
         assert_eq!(offset.learn("yesterday", now), None);
-        assert_eq!(
-            offset.clone().correct(now).to_string(),
-            "2026-08-04T10:30:31Z"
-        );
+        let same = offset.clone().correct(now);
+        assert_eq!(same.to_string(), "2026-08-04T10:30:31Z");
         offset.learn("Tue, 04 Aug 2026 10:10:30 GMT", now).unwrap();
         assert_eq!(offset.correct(now).to_string(), "2026-08-04T10:10:30Z");
     }

@@ -1,7 +1,7 @@
 //! One data center at work: its API, its list of machines, and what is remembered of the rest.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Account, Api, Machine, Network, Nic};
-use crate::config::Profile;
+use crate::config::Config;
+use crate::lock;
 use crate::roll::{LATER, Listing, MachineCache};
 
 /// The account and the networks change rarely; new ones are waited for no longer than this.
@@ -19,13 +20,10 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// Networks of cards that no list shows; a node has a few.
 const MOST_UNLISTED: usize = 1024;
 
-/// Networks by id.
 type Networks = Arc<BTreeMap<Uuid, Network>>;
 
 #[derive(Debug)]
 pub struct DataCenter {
-    /// The name of its profile; empty where there is only one.
-    pub(crate) name: String,
     pub(crate) api: Arc<Api>,
     pub(crate) roll: Arc<MachineCache>,
     datacenter: OnceCell<String>,
@@ -38,14 +36,13 @@ pub struct DataCenter {
 }
 
 impl DataCenter {
-    pub(crate) fn new(profile: &Profile, api: Arc<Api>) -> Self {
+    pub(crate) fn new(config: &Config, api: Arc<Api>) -> Self {
         Self {
-            name: profile.name.clone(),
             roll: Arc::new(MachineCache::new(Arc::clone(&api))),
             api,
-            datacenter: OnceCell::new_with(profile.datacenter.clone()),
-            region: profile.region.clone(),
-            zone: profile.zone.clone(),
+            datacenter: OnceCell::new_with(config.datacenter.clone()),
+            region: config.region.clone(),
+            zone: config.zone.clone(),
             account: CachedRead::default(),
             networks: CachedRead::default(),
             unlisted: Mutex::default(),
@@ -64,11 +61,10 @@ impl DataCenter {
     pub(crate) fn forget(&self) {
         self.account.invalidate();
         self.networks.invalidate();
-        self.lock_unlisted().clear();
+        lock(&self.unlisted).clear();
         self.roll.invalidate();
     }
 
-    /// Region and zone of its nodes.
     pub async fn place(&self) -> Result<(String, String), CloudError> {
         if let (Some(region), Some(zone)) = (&self.region, &self.zone) {
             return Ok((region.clone(), zone.clone()));
@@ -179,12 +175,12 @@ impl DataCenter {
         let ids: std::collections::BTreeSet<Uuid> = nics.filter_map(|nic| nic.network).collect();
         let mut found = BTreeMap::new();
         for id in ids {
-            let known = self.lock_unlisted().get(&id).cloned();
+            let known = lock(&self.unlisted).get(&id).cloned();
             let network = match known {
                 Some(network) => network,
                 None => match self.api.network(id).await {
                     Ok(network) => {
-                        let mut unlisted = self.lock_unlisted();
+                        let mut unlisted = lock(&self.unlisted);
                         if unlisted.len() < MOST_UNLISTED {
                             unlisted.insert(id, network.clone());
                         }
@@ -207,10 +203,6 @@ impl DataCenter {
         }
         Ok(machine)
     }
-
-    fn lock_unlisted(&self) -> MutexGuard<'_, BTreeMap<Uuid, Option<Network>>> {
-        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn later_than(moment: Option<Instant>) -> Freshness {
@@ -227,8 +219,7 @@ mod tests {
     use serde_json::json;
 
     fn site(stage: &Stage, file: Option<&str>) -> DataCenter {
-        let config = config(&[], file);
-        DataCenter::new(&config.profiles[0], stage.api(&[]))
+        DataCenter::new(&config(&[], file), stage.api(&[]))
     }
 
     #[tokio::test(start_paused = true)]

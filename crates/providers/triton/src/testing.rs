@@ -17,14 +17,12 @@ use crate::api::{Api, Client, Setting};
 use crate::config::{Config, Given};
 use crate::keys::examples::RSA_PKCS1;
 
-/// Where it listens.
 pub(crate) const AUTHORITY: &str = "cloudapi.sim:80";
 pub(crate) const ENDPOINT: &str = "http://cloudapi.sim";
 
 type Reply = Response<bowline_simulator::serve::Body>;
 type Script = Box<dyn FnMut(&Request<Bytes>) -> Reply + Send>;
 
-/// Answers as a test says.
 pub(crate) struct Desk {
     script: Mutex<Script>,
     seen: Mutex<Vec<Request<Bytes>>>,
@@ -51,7 +49,6 @@ impl Served for Desk {
     }
 }
 
-/// A world with that API in it.
 pub(crate) struct Stage {
     simulation: Simulation<Desk>,
 }
@@ -81,7 +78,7 @@ impl Stage {
             config.calls.clone(),
             &crate::TritonMetrics::default(),
         );
-        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        let client = Client::new(&config.connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }
 
@@ -103,7 +100,6 @@ impl Stage {
     }
 }
 
-/// A configuration for that API.
 pub(crate) fn config(environment: &[(&str, &str)], file: Option<&str>) -> Config {
     let known: BTreeMap<&str, &str> = [
         ("SDC_ENDPOINT", ENDPOINT),
@@ -124,7 +120,6 @@ pub(crate) fn config(environment: &[(&str, &str)], file: Option<&str>) -> Config
     .unwrap()
 }
 
-/// A JSON answer.
 pub(crate) fn reply(status: u16, body: &Value) -> Reply {
     json(StatusCode::from_u16(status).unwrap(), body)
 }
@@ -133,7 +128,6 @@ pub(crate) fn refusal(status: u16, code: &str, message: &str) -> Reply {
     reply(status, &json!({"code": code, "message": message}))
 }
 
-/// The same answer with a header.
 pub(crate) fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
     reply.headers_mut().insert(name, value.parse().unwrap());
     reply
@@ -148,7 +142,6 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     }
 }
 
-/// A running machine of that name.
 pub(crate) fn machine(id: uuid::Uuid, name: &str) -> crate::api::Machine {
     let body = json!({"id": id, "name": name, "state": "running", "brand": "bhyve", "nics": []});
     serde_json::from_value(body).unwrap()

@@ -174,7 +174,7 @@ impl Arguments {
             Some(Store::open(&self.kubeconfig, &self.namespace, &self.name).await?)
         };
         let (config, key) = self.current(store.as_ref()).await?;
-        let connection = &config.connection()?;
+        let connection = &config.connection;
         let setting = setting(&config)?;
         if !self.skip_verify {
             prove(connection, &setting).await?;
@@ -205,7 +205,7 @@ impl Arguments {
     }
 
     /// The configuration and the key as they are now.
-    async fn current(&self, store: Option<&Store>) -> Result<(Read, StoredKey), Failure> {
+    async fn current(&self, store: Option<&Store>) -> Result<(Config, StoredKey), Failure> {
         let stored = match store {
             Some(store) if self.rotate && self.key_file.is_none() => store.read().await?,
             _ => None,
@@ -220,7 +220,7 @@ impl Arguments {
         if let Some(stored) = stored {
             let config = self.read(&BTreeMap::new(), Some(&stored))?;
             let key = StoredKey {
-                text: config.connection()?.key_text.clone(),
+                text: config.connection.key_text.clone(),
                 passphrase: None,
             };
             return Ok((config, key));
@@ -281,7 +281,7 @@ impl Arguments {
         &self,
         known: &BTreeMap<&str, String>,
         secret: Option<&SecretContent>,
-    ) -> Result<Read, Failure> {
+    ) -> Result<Config, Failure> {
         let said = [
             ("triton-endpoint", &self.url),
             ("triton-account", &self.account),
@@ -309,7 +309,7 @@ impl Arguments {
             cluster_name: &self.cluster_name,
         });
         match config {
-            Ok(config) => Ok(Read(config)),
+            Ok(config) => Ok(config),
             Err(errors) => {
                 let all: Vec<Failure> = errors.0.into_iter().map(Failure::from).collect();
                 let text: Vec<String> = all.iter().map(ToString::to_string).collect();
@@ -431,18 +431,8 @@ struct StoredKey {
     passphrase: Option<Secret>,
 }
 
-struct Read(Config);
-
-impl Read {
-    fn connection(&self) -> Result<Connection, Failure> {
-        let first = self.0.profiles.first();
-        let first = first.map(|profile| profile.connection.clone());
-        first.ok_or_else(|| Failure::Usage("nothing is configured".to_owned()))
-    }
-}
-
 /// How CloudAPI is reached.
-fn setting(config: &Read) -> Result<Setting, Failure> {
+fn setting(config: &Config) -> Result<Setting, Failure> {
     let usage = |error: &(dyn std::error::Error + 'static)| {
         Failure::Usage(bowline_core::error_chain(error))
     };
@@ -460,11 +450,7 @@ fn setting(config: &Read) -> Result<Setting, Failure> {
         metrics: None,
     };
     let metrics = TritonMetrics::default();
-    Ok(Setting::new(
-        &surroundings,
-        config.0.calls.clone(),
-        &metrics,
-    ))
+    Ok(Setting::new(&surroundings, config.calls.clone(), &metrics))
 }
 
 fn api(connection: &Connection, setting: &Setting) -> Result<Api, Failure> {

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::{BadItem, Page, Reply, Route, pages};
 use http::Method;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{
     Account, AccountKey, Api, ApiError, FirewallRule, Image, Limit, MOST_PAGES, Machine,
     MachineAction, MachineQuery, MachineRead, Network, NewMachine, Nic, PAGE, Package, Ping,
-    TagValue, Vlan, WantedRule,
+    TagValue, WantedRule,
 };
 
 /// Parameters that mean the account or the machine itself, or an image or a package, wherever they
@@ -28,36 +29,36 @@ const RESERVED: [&str; 8] = [
     "package",
 ];
 
+const MACHINES: &str = ":login/machines";
+const MACHINE: &str = ":login/machines/:machine";
+const TAGS: &str = ":login/machines/:machine/tags";
+const METADATA: &str = ":login/machines/:machine/metadata";
+
 /// A list and what in it could not be read.
 #[derive(Clone, Debug)]
 pub struct List<T> {
-    /// What could be read.
     pub items: Vec<T>,
-    /// What could not.
     pub bad: Vec<BadItem>,
-    /// The pages it came in.
     pub pages: usize,
 }
 
-/// What came of a deletion.
+/// Whether the configured roles are asked for: only where the server takes them. Elsewhere it would make
+/// a tag of them, or refuse the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Roles {
+    Asked,
+    Never,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// It goes now.
     Now,
     /// It was not there.
     Before,
 }
 
-fn machines_route() -> Route {
-    Route::new(":login/machines")
-}
-
 fn machine_route(template: &'static str, id: Uuid) -> Route {
     Route::new(template).with("machine", id.to_string())
-}
-
-fn json_of<T: DeserializeOwned>(reply: &Reply) -> Result<T, ApiError> {
-    Ok(reply.json()?)
 }
 
 /// The items of a list that has no pages; what cannot be read is left out.
@@ -73,17 +74,6 @@ fn items<T: DeserializeOwned>(reply: &Reply) -> Result<Vec<T>, ApiError> {
     Ok(read.collect())
 }
 
-fn deleted(sent: Result<Reply, ApiError>) -> Result<Deleted, ApiError> {
-    match sent {
-        Ok(_) => Ok(Deleted::Now),
-        // On a second attempt, because the first one was heard; or somebody else was faster.
-        Err(error) if error.kind() == CloudErrorKind::NotFound || error.status() == Some(410) => {
-            Ok(Deleted::Before)
-        }
-        Err(error) => Err(error),
-    }
-}
-
 fn refuse_reserved<'a>(keys: impl IntoIterator<Item = &'a String>) -> Result<(), ApiError> {
     for key in keys {
         if RESERVED.contains(&key.as_str()) || key == "as-role" {
@@ -94,6 +84,89 @@ fn refuse_reserved<'a>(keys: impl IntoIterator<Item = &'a String>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The kinds of calls.
+impl Api {
+    async fn get(&self, roles: Roles, route: Route) -> Result<Reply, ApiError> {
+        self.read(|client| client.call(roles, Method::GET, route.clone()))
+            .await
+    }
+
+    async fn object<T: DeserializeOwned>(&self, roles: Roles, route: Route) -> Result<T, ApiError> {
+        Ok(self.get(roles, route).await?.json()?)
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        roles: Roles,
+        route: Route,
+    ) -> Result<Vec<T>, ApiError> {
+        items(&self.get(roles, route).await?)
+    }
+
+    async fn find<T: DeserializeOwned>(&self, route: Route) -> Result<Option<T>, ApiError> {
+        match self.object(Roles::Asked, route).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes something. Never tried again blindly.
+    async fn create<T: DeserializeOwned>(
+        &self,
+        roles: Roles,
+        route: Route,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let sent = self.write(|client| {
+            let call = client.call(roles, Method::POST, route.clone());
+            call.json(body)
+        });
+        Ok(sent.await?.json()?)
+    }
+
+    /// Makes something what the body says, however often it is sent.
+    async fn set(
+        &self,
+        roles: Roles,
+        method: Method,
+        route: Route,
+        body: &impl Serialize,
+    ) -> Result<Reply, ApiError> {
+        self.write(|client| {
+            let call = client.call(roles, method.clone(), route.clone());
+            call.json(body).repeatable()
+        })
+        .await
+    }
+
+    async fn post(
+        &self,
+        roles: Roles,
+        route: Route,
+        body: &impl Serialize,
+    ) -> Result<(), ApiError> {
+        self.set(roles, Method::POST, route, body).await.map(|_| ())
+    }
+
+    async fn delete(&self, roles: Roles, route: Route) -> Result<Deleted, ApiError> {
+        let sent = self.write(|client| {
+            let call = client.call(roles, Method::DELETE, route.clone());
+            call.repeatable()
+        });
+        match sent.await {
+            Ok(_) => Ok(Deleted::Now),
+            // On a second attempt, because the first one was heard; or somebody else was faster.
+            Err(error)
+                if error.kind() == CloudErrorKind::NotFound || error.status() == Some(410) =>
+            {
+                Ok(Deleted::Before)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The account and the data center.
@@ -113,7 +186,7 @@ impl Api {
         let reply = self
             .read(|client| client.anonymous(Route::new("--ping")))
             .await?;
-        let body: Body = json_of(&reply)?;
+        let body: Body = reply.json()?;
         let name = reply.headers().get("triton-datacenter-name");
         let name = name.and_then(|name| name.to_str().ok()).map(str::trim);
         Ok(Ping {
@@ -124,47 +197,28 @@ impl Api {
 
     /// All data centers by name, each with its URL.
     pub async fn datacenters(&self) -> Result<BTreeMap<String, String>, ApiError> {
-        let route = || Route::new(":login/datacenters");
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Asked, Route::new(":login/datacenters"))
+            .await
     }
 
     /// The account. Also the proof that credentials hold.
     pub async fn account(&self) -> Result<Account, ApiError> {
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, Route::new(":login")))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Asked, Route::new(":login")).await
     }
 
-    /// Switches the name service for the account on or off.
     pub async fn set_cns_enabled(&self, enabled: bool) -> Result<(), ApiError> {
         let body = json!({"triton_cns_enabled": enabled});
-        let sent = self.write(|client| {
-            let call = client.call(Method::POST, Route::new(":login"));
-            call.json(&body).repeatable()
-        });
-        sent.await.map(|_| ())
+        self.post(Roles::Never, Route::new(":login"), &body).await
     }
 
-    /// The limits of the account.
     pub async fn limits(&self) -> Result<Vec<Limit>, ApiError> {
-        let route = || Route::new(":login/limits");
-        let reply = self
-            .read(|client| client.call(Method::GET, route()))
-            .await?;
-        items(&reply)
+        self.list(Roles::Never, Route::new(":login/limits")).await
     }
 
     /// Other services by name, each with its URL.
     pub async fn services(&self) -> Result<BTreeMap<String, String>, ApiError> {
-        let route = || Route::new(":login/services");
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Asked, Route::new(":login/services"))
+            .await
     }
 }
 
@@ -205,7 +259,7 @@ impl Api {
         let reply = self
             .read(|client| {
                 let mut call = client
-                    .call_as_role(Method::GET, machines_route())
+                    .call(Roles::Asked, Method::GET, Route::new(MACHINES))
                     .query("limit", PAGE.to_string())
                     .query("offset", offset.to_string());
                 if let Some(name) = &query.name {
@@ -227,16 +281,10 @@ impl Api {
     }
 
     pub async fn machine(&self, id: Uuid) -> Result<MachineRead, ApiError> {
-        let route = || machine_route(":login/machines/:machine", id);
-        let sent = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await;
-        match sent {
-            Ok(reply) => {
-                let machine: Machine = json_of(&reply)?;
-                if machine.id == id {
-                    return Ok(MachineRead::Shown(Box::new(machine)));
-                }
+        let read = self.object::<Machine>(Roles::Asked, machine_route(MACHINE, id));
+        match read.await {
+            Ok(machine) if machine.id == id => Ok(MachineRead::Shown(Box::new(machine))),
+            Ok(machine) => {
                 let why = format!("GET machine {id} answered with machine {}", machine.id);
                 Err(ApiError::held(CloudErrorKind::Unknown, why, None))
             }
@@ -250,45 +298,25 @@ impl Api {
 
     /// The network cards of a machine, for servers that do not show them with it.
     pub async fn nics(&self, id: Uuid) -> Result<Vec<Nic>, ApiError> {
-        let route = || machine_route(":login/machines/:machine/nics", id);
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await?;
-        items(&reply)
+        let route = machine_route(":login/machines/:machine/nics", id);
+        self.list(Roles::Asked, route).await
     }
 
-    /// Makes a machine. Never tried again blindly: whoever does not know what came of it looks for the
-    /// machine's tags first.
+    /// Makes a machine. Whoever does not know what came of it looks for the machine's tags first.
     pub async fn create_machine(&self, new: &NewMachine) -> Result<Machine, ApiError> {
-        let body = new.body();
-        let reply = self
-            .write(|client| {
-                let call = client.call_as_role(Method::POST, machines_route());
-                call.json(&body)
-            })
-            .await?;
-        json_of(&reply)
+        self.create(Roles::Asked, Route::new(MACHINES), &new.body())
+            .await
     }
 
     /// Does something with a machine; it is done some time later.
     pub async fn act(&self, id: Uuid, action: &MachineAction) -> Result<(), ApiError> {
-        let route = || machine_route(":login/machines/:machine", id);
-        let body = action.body();
-        let sent = self.write(|client| {
-            let call = client.call(Method::POST, route());
-            call.json(&body).repeatable()
-        });
-        sent.await.map(|_| ())
+        let route = machine_route(MACHINE, id);
+        self.post(Roles::Never, route, &action.body()).await
     }
 
     /// Destroys a machine; it is gone some time later.
     pub async fn delete_machine(&self, id: Uuid) -> Result<Deleted, ApiError> {
-        let route = || machine_route(":login/machines/:machine", id);
-        let sent = self.write(|client| {
-            let call = client.call_as_role(Method::DELETE, route());
-            call.repeatable()
-        });
-        deleted(sent.await)
+        self.delete(Roles::Asked, machine_route(MACHINE, id)).await
     }
 }
 
@@ -297,11 +325,7 @@ impl Api {
 impl Api {
     /// The tags of a machine. Says nothing about whether it exists: a destroyed one still shows them.
     pub async fn tags(&self, id: Uuid) -> Result<BTreeMap<String, TagValue>, ApiError> {
-        let route = || machine_route(":login/machines/:machine/tags", id);
-        let reply = self
-            .read(|client| client.call(Method::GET, route()))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Never, machine_route(TAGS, id)).await
     }
 
     /// Adds or overwrites tags; the others stay.
@@ -311,28 +335,16 @@ impl Api {
         tags: &BTreeMap<String, TagValue>,
     ) -> Result<(), ApiError> {
         refuse_reserved(tags.keys())?;
-        let route = || machine_route(":login/machines/:machine/tags", id);
-        let sent = self.write(|client| {
-            let call = client.call(Method::POST, route());
-            call.json(tags).repeatable()
-        });
-        sent.await.map(|_| ())
+        self.post(Roles::Never, machine_route(TAGS, id), tags).await
     }
 
-    /// Removes one tag.
     pub async fn delete_tag(&self, id: Uuid, key: &str) -> Result<Deleted, ApiError> {
-        let route = || machine_route(":login/machines/:machine/tags/:key", id).with("key", key);
-        let sent = self.write(|client| client.call(Method::DELETE, route()).repeatable());
-        deleted(sent.await)
+        let route = machine_route(":login/machines/:machine/tags/:key", id);
+        self.delete(Roles::Never, route.with("key", key)).await
     }
 
-    /// The metadata of a machine.
     pub async fn metadata(&self, id: Uuid) -> Result<BTreeMap<String, TagValue>, ApiError> {
-        let route = || machine_route(":login/machines/:machine/metadata", id);
-        let reply = self
-            .read(|client| client.call(Method::GET, route()))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Never, machine_route(METADATA, id)).await
     }
 
     /// Adds or overwrites metadata; the rest stays.
@@ -342,19 +354,13 @@ impl Api {
         metadata: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
         refuse_reserved(metadata.keys())?;
-        let route = || machine_route(":login/machines/:machine/metadata", id);
-        let sent = self.write(|client| {
-            let call = client.call(Method::POST, route());
-            call.json(metadata).repeatable()
-        });
-        sent.await.map(|_| ())
+        let route = machine_route(METADATA, id);
+        self.post(Roles::Never, route, metadata).await
     }
 
-    /// Removes one piece of metadata.
     pub async fn delete_metadata(&self, id: Uuid, key: &str) -> Result<Deleted, ApiError> {
-        let route = || machine_route(":login/machines/:machine/metadata/:key", id).with("key", key);
-        let sent = self.write(|client| client.call(Method::DELETE, route()).repeatable());
-        deleted(sent.await)
+        let route = machine_route(":login/machines/:machine/metadata/:key", id);
+        self.delete(Roles::Never, route.with("key", key)).await
     }
 }
 
@@ -363,53 +369,21 @@ impl Api {
 impl Api {
     /// All networks and pools, in the order of their ids: the server's own order changes.
     pub async fn networks(&self) -> Result<Vec<Network>, ApiError> {
-        let route = || Route::new(":login/networks");
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await?;
-        let mut networks: Vec<Network> = items(&reply)?;
+        let route = Route::new(":login/networks");
+        let mut networks: Vec<Network> = self.list(Roles::Asked, route).await?;
         networks.sort_by_key(|network| network.id);
         Ok(networks)
     }
 
     /// One network; none if it cannot be seen, as members of pools.
     pub async fn network(&self, id: Uuid) -> Result<Option<Network>, ApiError> {
-        let route = || Route::new(":login/networks/:network").with("network", id.to_string());
-        match self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await
-        {
-            Ok(reply) => json_of(&reply).map(Some),
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The VLANs of the fabric.
-    pub async fn vlans(&self) -> Result<Vec<Vlan>, ApiError> {
-        let route = || Route::new(":login/fabrics/default/vlans");
-        let reply = self
-            .read(|client| client.call(Method::GET, route()))
-            .await?;
-        items(&reply)
-    }
-
-    pub async fn fabric_networks(&self, vlan: u16) -> Result<Vec<Network>, ApiError> {
-        let route = || {
-            let route = Route::new(":login/fabrics/default/vlans/:vlan/networks");
-            route.with("vlan", vlan.to_string())
-        };
-        let reply = self
-            .read(|client| client.call(Method::GET, route()))
-            .await?;
-        items(&reply)
+        let route = Route::new(":login/networks/:network");
+        self.find(route.with("network", id.to_string())).await
     }
 
     pub async fn fabric_network(&self, vlan: u16, id: Uuid) -> Result<Network, ApiError> {
-        let reply = self
-            .read(|client| client.call(Method::GET, fabric_network_route(vlan, id)))
-            .await?;
-        json_of(&reply)
+        self.object(Roles::Never, fabric_network_route(vlan, id))
+            .await
     }
 
     /// Replaces all routes of a network. The last writer wins.
@@ -419,14 +393,9 @@ impl Api {
         id: Uuid,
         routes: &BTreeMap<String, String>,
     ) -> Result<Network, ApiError> {
-        let body = json!({"routes": routes});
-        let reply = self
-            .write(|client| {
-                let call = client.call(Method::PUT, fabric_network_route(vlan, id));
-                call.json(&body).repeatable()
-            })
-            .await?;
-        json_of(&reply)
+        let (route, body) = (fabric_network_route(vlan, id), json!({"routes": routes}));
+        let sent = self.set(Roles::Never, Method::PUT, route, &body);
+        Ok(sent.await?.json()?)
     }
 }
 
@@ -440,40 +409,21 @@ fn fabric_network_route(vlan: u16, id: Uuid) -> Route {
 impl Api {
     /// All rules, the operator's too.
     pub async fn firewall_rules(&self) -> Result<Vec<FirewallRule>, ApiError> {
-        let route = || Route::new(":login/fwrules");
-        let reply = self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await?;
-        items(&reply)
+        self.list(Roles::Asked, Route::new(":login/fwrules")).await
     }
 
-    /// Makes a rule.
     pub async fn create_firewall_rule(&self, rule: &WantedRule) -> Result<FirewallRule, ApiError> {
-        let reply = self
-            .write(|client| {
-                let call = client.call_as_role(Method::POST, Route::new(":login/fwrules"));
-                call.json(rule)
-            })
-            .await?;
-        json_of(&reply)
+        let route = Route::new(":login/fwrules");
+        self.create(Roles::Asked, route, rule).await
     }
 
     /// Makes a rule what it should be.
     pub async fn update_firewall_rule(&self, id: Uuid, rule: &WantedRule) -> Result<(), ApiError> {
-        let sent = self.write(|client| {
-            let call = client.call_as_role(Method::POST, firewall_rule_route(id));
-            call.json(rule).repeatable()
-        });
-        sent.await.map(|_| ())
+        self.post(Roles::Asked, firewall_rule_route(id), rule).await
     }
 
-    /// Removes a rule.
     pub async fn delete_firewall_rule(&self, id: Uuid) -> Result<Deleted, ApiError> {
-        let sent = self.write(|client| {
-            let call = client.call_as_role(Method::DELETE, firewall_rule_route(id));
-            call.repeatable()
-        });
-        deleted(sent.await)
+        self.delete(Roles::Asked, firewall_rule_route(id)).await
     }
 }
 
@@ -487,7 +437,8 @@ impl Api {
     pub async fn images(&self, name: &str) -> Result<Vec<Image>, ApiError> {
         let reply = self
             .read(|client| {
-                let call = client.call_as_role(Method::GET, Route::new(":login/images"));
+                let route = Route::new(":login/images");
+                let call = client.call(Roles::Asked, Method::GET, route);
                 call.query("name", name).query("state", "active")
             })
             .await?;
@@ -498,87 +449,50 @@ impl Api {
 
     /// An image by its id; none if there is no such image.
     pub async fn image(&self, id: Uuid) -> Result<Option<Image>, ApiError> {
-        let route = || Route::new(":login/images/:image").with("image", id.to_string());
-        match self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await
-        {
-            Ok(reply) => json_of(&reply).map(Some),
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The packages of exactly that name.
-    pub async fn packages(&self, name: &str) -> Result<Vec<Package>, ApiError> {
-        let reply = self
-            .read(|client| {
-                let call = client.call_as_role(Method::GET, Route::new(":login/packages"));
-                call.query("name", name)
-            })
-            .await?;
-        let mut packages: Vec<Package> = items(&reply)?;
-        packages.retain(|package| package.name == name);
-        Ok(packages)
+        let route = Route::new(":login/images/:image");
+        self.find(route.with("image", id.to_string())).await
     }
 
     /// A package by name or id; none if there is no such package.
     pub async fn package(&self, name: &str) -> Result<Option<Package>, ApiError> {
-        let route = || Route::new(":login/packages/:package").with("package", name);
-        match self
-            .read(|client| client.call_as_role(Method::GET, route()))
-            .await
-        {
-            Ok(reply) => json_of(&reply).map(Some),
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let route = Route::new(":login/packages/:package");
+        self.find(route.with("package", name)).await
     }
 
     /// The keys of the account, or of the sub-user whose key is in use.
     pub async fn keys(&self) -> Result<Vec<AccountKey>, ApiError> {
-        let reply = self
-            .read(|client| {
-                let route = keys_route(client);
-                client.call(Method::GET, route)
-            })
-            .await?;
-        items(&reply)
+        self.list(Roles::Never, self.keys_route(None)).await
     }
 
     /// Adds a public key, in the form of a line of OpenSSH's.
     pub async fn add_key(&self, name: &str, line: &str) -> Result<AccountKey, ApiError> {
-        let body: Value = json!({"name": name, "key": line});
-        let reply = self
-            .write(|client| {
-                let route = keys_route(client);
-                client.call(Method::POST, route).json(&body)
-            })
-            .await?;
-        json_of(&reply)
+        let body = json!({"name": name, "key": line});
+        self.create(Roles::Never, self.keys_route(None), &body)
+            .await
     }
 
-    /// Removes a key by its fingerprint.
     pub async fn delete_key(&self, fingerprint: &str) -> Result<Deleted, ApiError> {
-        let sent = self.write(|client| {
-            let owner = &client.connection().owner;
-            let route = match &owner.user {
-                None => Route::new(":login/keys/:key"),
-                Some(user) => Route::new(":login/users/:user/keys/:key").with("user", user),
-            };
-            let route = route.with("login", &owner.account).with("key", fingerprint);
-            client.call(Method::DELETE, route).repeatable()
-        });
-        deleted(sent.await)
+        let route = self.keys_route(Some(fingerprint));
+        self.delete(Roles::Never, route).await
     }
-}
 
-/// Keys belong to the account of the key in use, never to one that it acts as.
-fn keys_route(client: &super::Client) -> Route {
-    let owner = &client.connection().owner;
-    let route = match &owner.user {
-        None => Route::new(":login/keys"),
-        Some(user) => Route::new(":login/users/:user/keys").with("user", user),
-    };
-    route.with("login", &owner.account)
+    /// Keys belong to the account of the key in use, never to one that it acts as.
+    fn keys_route(&self, fingerprint: Option<&str>) -> Route {
+        let client = self.client();
+        let owner = &client.connection().owner;
+        let mut route = Route::new(match (&owner.user, fingerprint) {
+            (None, None) => ":login/keys",
+            (Some(_), None) => ":login/users/:user/keys",
+            (None, Some(_)) => ":login/keys/:key",
+            (Some(_), Some(_)) => ":login/users/:user/keys/:key",
+        });
+        if let Some(user) = &owner.user {
+            route = route.with("user", user);
+        }
+        route = route.with("login", &owner.account);
+        match fingerprint {
+            Some(fingerprint) => route.with("key", fingerprint),
+            None => route,
+        }
+    }
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use thiserror::Error;
 
+use super::calls::Roles;
 use super::error::{error_text, is_cns_down};
 use super::{CALL_DEADLINE, retry_policy};
 use crate::config::{CallConfig, Connection};
@@ -22,13 +23,10 @@ use crate::signature::{ClockOffset, Signer};
 /// Requests to one data center at the same time.
 const IN_FLIGHT: usize = 8;
 
-/// Why there is no client.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Whom to trust cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The version cannot be sent.
     #[error("api-version cannot be sent as a header")]
     Version(#[from] InvalidHeaderValue),
 }
@@ -38,24 +36,18 @@ pub enum ClientError {
 pub struct Setting {
     /// What the cloud is called in messages.
     pub name: String,
-    /// The network.
     pub connector: Connector,
-    /// The time of day.
     pub clock: Clock,
-    /// Jitter.
     pub random: Random,
-    /// Where calls are counted.
     pub metrics: Option<CallMetrics>,
     /// Counts refusals because of too many calls.
     pub throttled: Counter,
-    /// What all calls have in common.
     pub calls: CallConfig,
     /// What was learned about the server's clock; kept when credentials change.
     pub offset: ClockOffset,
 }
 
 impl Setting {
-    /// From what a provider is built with.
     pub fn new(surroundings: &Surroundings, calls: CallConfig, metrics: &TritonMetrics) -> Self {
         Self {
             name: surroundings.name.to_string(),
@@ -82,7 +74,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Speaks to the CloudAPI of that connection.
     pub fn new(connection: &Connection, setting: &Setting) -> Result<Self, ClientError> {
         let connector = trusting(connection, &setting.connector)?;
         let signer = Signer::new(
@@ -128,32 +119,26 @@ impl Client {
         })
     }
 
-    /// How it reaches CloudAPI, and as whom.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// What signs.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// The way there.
     pub fn connector(&self) -> &Connector {
         &self.connector
     }
 
-    /// Where CloudAPI is.
     pub fn base(&self) -> &BaseUrl {
         self.http.base()
     }
 
-    /// `Accept-Version`.
     pub fn api_version(&self) -> &str {
         &self.calls.api_version
     }
 
-    /// The limit for one request.
     pub fn request_timeout(&self) -> Duration {
         self.calls.request_timeout
     }
@@ -168,24 +153,17 @@ impl Client {
     }
 
     /// A call below the account. `template` begins with `:login`.
-    pub(super) fn call(&self, method: Method, route: Route) -> Call {
+    pub(super) fn call(&self, roles: Roles, method: Method, route: Route) -> Call {
         let route = route.with("login", self.connection.login());
-        self.http.call(method, route)
-    }
-
-    /// The same with the configured roles, where the server takes them. Elsewhere it would make a tag of
-    /// them, or refuse the call.
-    pub(super) fn call_as_role(&self, method: Method, route: Route) -> Call {
-        let call = self.call(method, route);
-        let roles = &self.connection.roles;
-        if roles.is_empty() {
+        let call = self.http.call(method, route);
+        let names = &self.connection.roles;
+        if roles == Roles::Never || names.is_empty() {
             call
         } else {
-            call.query("as-role", roles.join(","))
+            call.query("as-role", names.join(","))
         }
     }
 
-    /// A call that needs no account and no credentials.
     pub(super) fn anonymous(&self, route: Route) -> Call {
         self.http.get(route).anonymous()
     }

@@ -7,7 +7,6 @@ use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::CallError;
 use serde::Deserialize;
 
-/// The body of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Body {
@@ -16,15 +15,12 @@ struct Body {
     errors: Vec<FieldError>,
 }
 
-/// What is wrong with one parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct FieldError {
-    /// The parameter.
     pub field: String,
     /// Such as `Duplicate`.
     pub code: String,
-    /// In words.
     pub message: String,
 }
 
@@ -60,12 +56,10 @@ pub(super) fn error_text(bytes: &[u8]) -> Option<String> {
 /// a second helps nobody.
 const CNS_DOWN: &str = "Unable to contact the Triton CNS API";
 
-/// Whether an answer is that the name service is down.
 pub(super) fn is_cns_down(status: u16, bytes: &[u8]) -> bool {
     status == 500 && body(bytes).is_some_and(|it| it.message.contains(CNS_DOWN))
 }
 
-/// A failed call.
 pub struct ApiError {
     failure: Failure,
     body: Body,
@@ -74,11 +68,7 @@ pub struct ApiError {
 
 enum Failure {
     Call(CallError),
-    /// It was not sent at all.
-    Held {
-        why: String,
-        hint: Option<Duration>,
-    },
+    Held { why: String, hint: Option<Duration> },
 }
 
 impl ApiError {
@@ -108,22 +98,18 @@ impl ApiError {
         &self.body.message
     }
 
-    /// What is wrong with parameters.
     pub fn fields(&self) -> &[FieldError] {
         &self.body.errors
     }
 
-    /// The HTTP status, if there was an answer.
     pub fn status(&self) -> Option<u16> {
         self.call()?.status()
     }
 
-    /// Which of the closed list.
     pub fn kind(&self) -> CloudErrorKind {
         self.kind
     }
 
-    /// When the server asked to be tried again.
     pub fn retry_hint(&self) -> Option<Duration> {
         match &self.failure {
             Failure::Call(error) => error.retry_hint(),
@@ -151,13 +137,11 @@ impl ApiError {
         self.status() == Some(403) && rest.is_some_and(|rest| rest.starts_with("exceeded"))
     }
 
-    /// Whether the name of a new machine is taken.
     pub fn is_duplicate_name(&self) -> bool {
         let taken = |it: &FieldError| it.field == "alias" && it.code == "Duplicate";
         self.status() == Some(409) && self.fields().iter().any(taken)
     }
 
-    /// Whether the name service is down.
     pub fn is_cns_down(&self) -> bool {
         self.status() == Some(500) && self.message().contains(CNS_DOWN)
     }

@@ -13,16 +13,12 @@ use uuid::Uuid;
 pub struct Machine {
     /// Its id, the same for ever and in all data centers.
     pub id: Uuid,
-    /// Its name (alias).
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
-    /// How it is virtualised.
     #[serde(default, deserialize_with = "or_default")]
     pub brand: String,
-    /// What it does.
     #[serde(default)]
     pub state: MachineState,
-    /// What it was made from.
     #[serde(default, deserialize_with = "lenient_uuid")]
     pub image: Option<Uuid>,
     /// The name of its size; empty while it is new.
@@ -41,7 +37,6 @@ pub struct Machine {
     pub primary_ip: String,
     #[serde(default, deserialize_with = "or_default")]
     pub firewall_enabled: bool,
-    /// Whether it is protected from deletion.
     #[serde(default, deserialize_with = "or_default")]
     pub deletion_protection: bool,
     /// The physical server it is on.
@@ -50,31 +45,23 @@ pub struct Machine {
     /// Names that the name service gives it now; only ever in an answer about one machine.
     #[serde(default)]
     pub dns_names: Option<Vec<String>>,
-    /// Whether it is a Docker container.
     #[serde(default, deserialize_with = "or_default")]
     pub docker: bool,
 }
 
-/// What a machine does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MachineState {
-    /// It is being made.
     Provisioning,
     /// It is between two boots.
     Ready,
-    /// It runs.
     Running,
-    /// It is being stopped.
     Stopping,
-    /// It is off.
     Stopped,
     /// Its physical server does not answer.
     Offline,
-    /// It is gone for ever.
     Deleted,
     /// It was never made.
     Failed,
-    /// Nobody knows.
     #[default]
     Unknown,
     /// Something newer than this program.
@@ -82,7 +69,6 @@ pub enum MachineState {
 }
 
 impl MachineState {
-    /// The server's word for it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Provisioning => "provisioning",
@@ -122,14 +108,12 @@ impl<'de> Deserialize<'de> for MachineState {
     }
 }
 
-/// A network card of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Nic {
     /// Its address, which may be a word such as `dhcp`.
     #[serde(deserialize_with = "or_default")]
     pub ip: String,
-    /// Whether it is the first.
     #[serde(deserialize_with = "or_default")]
     pub primary: bool,
     /// The network it is on. Of a pool it is a member that no list shows.
@@ -148,7 +132,6 @@ impl Nic {
 pub enum TagValue {
     Text(String),
     Number(Number),
-    /// Yes or no.
     Boolean(bool),
 }
 
@@ -214,7 +197,6 @@ pub(super) fn lenient_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Uui
     Ok(text.and_then(|text| Uuid::try_parse(&text).ok()))
 }
 
-/// What an answer about one machine said.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MachineRead {
     Shown(Box<Machine>),
@@ -225,7 +207,6 @@ pub enum MachineRead {
     Missing(String),
 }
 
-/// Which machines to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineQuery {
     /// Names that begin with it. (The server's manual says that equal it.)
@@ -234,11 +215,9 @@ pub struct MachineQuery {
     pub tag: Option<(String, String)>,
 }
 
-/// A machine to be made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewMachine {
     pub name: String,
-    /// The id of its image.
     pub image: Uuid,
     /// The name or id of its package.
     pub package: String,
@@ -249,7 +228,6 @@ pub struct NewMachine {
     pub tags: BTreeMap<String, TagValue>,
     pub metadata: BTreeMap<String, String>,
     pub firewall_enabled: bool,
-    /// Whether it is protected from deletion.
     pub deletion_protection: bool,
 }
 
@@ -291,16 +269,11 @@ impl NewMachine {
     }
 }
 
-/// What can be done with a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineAction {
-    /// Switch it on.
     Start,
-    /// Give it another name.
     Rename(String),
-    /// Switch its firewall on or off.
     Firewall(bool),
-    /// Protect it from deletion, or no longer.
     DeletionProtection(bool),
 }
 

@@ -15,13 +15,15 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
 use bowline_http::{Call, Reply, RetryPolicy};
 use jiff::Timestamp;
 use tracing::{info, warn};
+
+use crate::lock;
 
 pub use calls::{Deleted, List};
 pub use client::{Client, ClientError, Setting};
@@ -30,7 +32,7 @@ pub use machine::{
     Machine, MachineAction, MachineQuery, MachineRead, MachineState, NewMachine, Nic, TagValue,
 };
 pub use objects::{
-    Account, AccountKey, FirewallRule, Image, Limit, Network, Package, Ping, Vlan, WantedRule,
+    Account, AccountKey, FirewallRule, Image, Limit, Network, Package, Ping, WantedRule,
 };
 
 /// One call with all its attempts and waits: it must end before the two minutes that a look-up of
@@ -55,40 +57,34 @@ pub fn retry_policy() -> RetryPolicy {
     }
 }
 
-/// CloudAPI of one data center.
 #[derive(Debug)]
 pub struct Api {
-    client: RwLock<Arc<Client>>,
+    client: Mutex<Arc<Client>>,
     /// No write before this: the server said when its maintenance ends.
     writes_from: Mutex<Option<Timestamp>>,
 }
 
 impl Api {
-    /// With a client for the credentials in use.
     pub fn new(client: Client) -> Self {
         Self {
-            client: RwLock::new(Arc::new(client)),
+            client: Mutex::new(Arc::new(client)),
             writes_from: Mutex::new(None),
         }
     }
 
-    /// The client in use.
     pub fn client(&self) -> Arc<Client> {
-        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&client)
+        Arc::clone(&lock(&self.client))
     }
 
     /// Uses another client from now on, also for calls that are tried again.
     pub fn replace(&self, client: Arc<Client>) {
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        *lock(&self.client) = client;
     }
 
-    /// Sends a call that reads.
     async fn read(&self, make: impl Fn(&Client) -> Call) -> Result<Reply, ApiError> {
         self.client().send(make).await
     }
 
-    /// Sends a call that writes.
     async fn write(&self, make: impl Fn(&Client) -> Call) -> Result<Reply, ApiError> {
         let client = self.client();
         self.may_write(client.now())?;
@@ -100,7 +96,7 @@ impl Api {
     }
 
     fn may_write(&self, now: Timestamp) -> Result<(), ApiError> {
-        let mut from = self.lock_writes();
+        let mut from = lock(&self.writes_from);
         let Some(moment) = *from else {
             return Ok(());
         };
@@ -119,14 +115,8 @@ impl Api {
             && let Ok(end) = now.saturating_add(hint)
         {
             info!(until = %end, "CloudAPI is in maintenance");
-            *self.lock_writes() = Some(end);
+            *lock(&self.writes_from) = Some(end);
         }
-    }
-
-    fn lock_writes(&self) -> std::sync::MutexGuard<'_, Option<Timestamp>> {
-        self.writes_from
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -83,12 +83,8 @@ async fn triton_case_77_a_skew_error_without_request_id_is_handled() {
     let error = stage.api(&[]).account().await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Denied);
     // Where there is a request id, it is told.
-    assert!(
-        error
-            .to_string()
-            .ends_with("NotAuthorized: no (request id r-1)"),
-        "{error}"
-    );
+    let words = "NotAuthorized: no (request id r-1)";
+    assert!(error.to_string().ends_with(words), "{error}");
     let stage = Stage::new(|_| refusal(400, "InvalidHeader", "clock skew"));
     let error = stage.api(&[]).account().await.unwrap_err();
     assert!(!error.to_string().contains("request id"), "{error}");
@@ -132,11 +128,8 @@ async fn a_machine_on_two_pages_is_one_and_an_unreadable_one_is_told() {
         };
         reply(200, &page)
     });
-    let list = stage
-        .api(&[])
-        .machines(&MachineQuery::default())
-        .await
-        .unwrap();
+    let api = stage.api(&[]);
+    let list = api.machines(&MachineQuery::default()).await.unwrap();
     assert_eq!((list.items.len(), list.bad.len(), list.pages), (1001, 1, 2));
 }
 
@@ -162,17 +155,11 @@ async fn triton_case_08_throttled_reads_are_tried_again_and_a_creation_never_bli
     let mut breaks = Rule::new(Action::LostAnswer);
     breaks.method = Some("POST".to_owned());
     stage.world.faults.add(breaks).unwrap();
-    let error = stage
-        .api(&[])
-        .create_machine(&NewMachine::default())
-        .await
-        .unwrap_err();
+    let new = NewMachine::default();
+    let error = stage.api(&[]).create_machine(&new).await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Unknown, "{error}");
-    assert_eq!(
-        stage.world.journal.entries().len(),
-        1,
-        "one POST, and the caller looks for its tags"
-    );
+    let calls = stage.world.journal.entries().len();
+    assert_eq!(calls, 1, "one POST, and the caller looks for its tags");
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,21 +210,14 @@ async fn what_every_request_carries() {
     api.delete_key("98:e2").await.unwrap();
     assert_eq!(stage.headers("accept-version"), ["~9||~8"; 4]);
     assert_eq!(stage.headers("accept"), ["application/json"; 4]);
-    assert_eq!(
-        stage.headers("content-type"),
-        ["", "application/json", "", ""]
-    );
+    let types = stage.headers("content-type");
+    assert_eq!(types, ["", "application/json", "", ""]);
     let agent = stage.headers("user-agent").remove(0);
-    assert!(
-        agent.starts_with("bowline/") && agent.ends_with(" triton"),
-        "{agent}"
-    );
+    assert!(agent.starts_with("bowline/"), "{agent}");
+    assert!(agent.ends_with(" triton"), "{agent}");
     let signed = stage.headers("authorization");
-    assert!(
-        signed[0].starts_with("Signature keyId=\"/acme/keys/98:e2:6b:ef"),
-        "{}",
-        signed[0]
-    );
+    let begin = "Signature keyId=\"/acme/keys/98:e2:6b:ef";
+    assert!(signed[0].starts_with(begin), "{}", signed[0]);
     assert_eq!(signed[2], "", "nobody needs to be known for a ping");
     // The account acted as stands in paths, but for keys, which belong to the key's own account.
     assert!(stage.lines()[0].starts_with("GET /shop/machines/"));
@@ -246,16 +226,13 @@ async fn what_every_request_carries() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_answer_about_one_machine_means() {
+    let missing = json!({"code": "ResourceNotFound", "message": "VM not found"});
     for (status, body, wanted) in [
         (200, json!({"id": ID, "state": "running"}), "shown"),
         (200, json!({"id": Uuid::nil()}), "error"),
         (200, json!({"name": "no id"}), "error"),
         (410, json!({"id": ID, "state": "deleted"}), "destroyed"),
-        (
-            404,
-            json!({"code": "ResourceNotFound", "message": "VM not found"}),
-            "missing",
-        ),
+        (404, missing, "missing"),
         (404, json!({"error": "no such page"}), "error"),
         (401, json!({"code": "InvalidCredentials"}), "error"),
         (403, json!({"code": "NotAuthorized"}), "error"),
@@ -304,10 +281,8 @@ async fn triton_case_76_no_write_before_maintenance_ends_and_reads_go_on() {
     assert_eq!(stage.lines().len(), 1);
     tokio::time::advance(Duration::from_secs(599)).await;
     let error = api.delete_tag(ID, "a").await.unwrap_err();
-    assert!(
-        error.to_string().contains("in maintenance until"),
-        "{error}"
-    );
+    let words = error.to_string();
+    assert!(words.contains("in maintenance until"), "{words}");
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
     assert_eq!(stage.lines().len(), 1, "nothing was sent");
     api.tags(ID).await.unwrap();
@@ -339,34 +314,15 @@ async fn triton_case_76_no_write_before_maintenance_ends_and_reads_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn refusals_have_their_kinds() {
+    use CloudErrorKind::{Conflict, Denied, Invalid};
     for (status, code, message, kind) in [
-        (
-            403,
-            "NotAuthorized",
-            "Quota exceeded; to have your",
-            CloudErrorKind::Denied,
-        ),
-        (
-            409,
-            "ValidationFailed",
-            "error adding tags",
-            CloudErrorKind::Invalid,
-        ),
-        (409, "InvalidArgument", "bad", CloudErrorKind::Invalid),
-        (
-            409,
-            "CannotDestroyMachineError",
-            "protected",
-            CloudErrorKind::Conflict,
-        ),
-        (422, "InvalidParameters", "bad", CloudErrorKind::Invalid),
-        (
-            400,
-            "InvalidHeader",
-            "not supported",
-            CloudErrorKind::Invalid,
-        ),
-        (401, "InvalidCredentials", "no", CloudErrorKind::Denied),
+        (403, "NotAuthorized", "Quota exceeded; to have your", Denied),
+        (409, "ValidationFailed", "error adding tags", Invalid),
+        (409, "InvalidArgument", "bad", Invalid),
+        (409, "CannotDestroyMachineError", "protected", Conflict),
+        (422, "InvalidParameters", "bad", Invalid),
+        (400, "InvalidHeader", "not supported", Invalid),
+        (401, "InvalidCredentials", "no", Denied),
     ] {
         let stage = Stage::new(move |_| refusal(status, code, message));
         let error = stage.api(&[]).delete_machine(ID).await.unwrap_err();
@@ -378,11 +334,8 @@ async fn refusals_have_their_kinds() {
     let body = json!({"code": "ValidationFailed", "message": "Invalid VM parameters",
         "errors": [{"field": "alias", "code": "Duplicate", "message": "Already exists"}]});
     let stage = Stage::new(move |_| reply(409, &body));
-    let error = stage
-        .api(&[])
-        .create_machine(&NewMachine::default())
-        .await
-        .unwrap_err();
+    let new = NewMachine::default();
+    let error = stage.api(&[]).create_machine(&new).await.unwrap_err();
     assert!(error.is_duplicate_name());
     let stage = Stage::new(|_| refusal(403, "NotAuthorized", "QuotaExceeded; RAM"));
     assert!(stage.api(&[]).account().await.unwrap_err().is_quota());
@@ -406,14 +359,14 @@ async fn names_that_mean_another_thing_are_never_sent() {
 async fn lists_without_pages_are_read_in_an_order_of_their_own() {
     let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let stage = Stage::new(move |request| match request.uri().path() {
-        "/acme/networks" => reply(
-            200,
-            &json!([{"id": b, "public": true}, {"id": "x"}, {"id": a}]),
-        ),
-        "/acme/images" => reply(
-            200,
-            &json!([{"id": a, "name": "clb"}, {"id": b, "name": "clb-2"}]),
-        ),
+        "/acme/networks" => {
+            let networks = json!([{"id": b, "public": true}, {"id": "x"}, {"id": a}]);
+            reply(200, &networks)
+        }
+        "/acme/images" => {
+            let images = json!([{"id": a, "name": "clb"}, {"id": b, "name": "clb-2"}]);
+            reply(200, &images)
+        }
         "/acme/packages/g4" => reply(200, &json!({"id": a, "name": "g4"})),
         "/acme/limits" => reply(200, &json!([{"value": 3, "used": 1, "by": "ram"}])),
         "/acme/keys" => reply(200, &json!([{"name": "k", "fingerprint": "98:e2"}])),

@@ -14,7 +14,6 @@ pub(crate) fn web() -> Service {
     }
 }
 
-/// The same with annotations of our prefix.
 pub(crate) fn annotated(pairs: &[(&str, &str)]) -> Service {
     let pairs = pairs
         .iter()

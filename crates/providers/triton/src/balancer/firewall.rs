@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_core::{BalancerRequest, Notice, Protocol, allows_all};
@@ -30,7 +30,6 @@ const MOST_PORTS: usize = 8;
 const MOST_SOURCES: usize = 24;
 /// Digits of a hash, and of a cluster's uid.
 const DIGITS: usize = 8;
-/// What descriptions of our rules begin with.
 const PREFIX: &str = "bowline";
 /// For how long no Service of that uid may have been seen before its rules count as left behind: a Service
 /// that was made while another one's plan was on its way is not in what that plan knows.
@@ -38,25 +37,18 @@ const DOUBT: Duration = Duration::from_secs(120);
 /// Uids that are remembered as nobody's; beyond, the memory begins anew.
 const MOST_ORPHANS: usize = 1024;
 
-/// Whose rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// The first digits of the cluster's uid.
     cluster: String,
-    /// The whole of it.
     cluster_uid: String,
-    /// The Service's uid.
     service_uid: String,
 }
 
-/// What a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Clients to what serves them.
     Front(Carried),
-    /// Load balancers to nodes.
     Back,
-    /// Those who may read metrics.
     Metrics,
 }
 
@@ -93,19 +85,15 @@ impl Kind {
     }
 }
 
-/// What rules a Service wants, and what is to be told about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) rules: Vec<WantedRule>,
     pub(crate) notices: Vec<Notice>,
 }
 
-/// What a Service served by load balancer machines opens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machines<'a> {
-    /// Ports of the Service.
     pub(crate) ports: &'a BTreeSet<u16>,
-    /// Who may come in.
     pub(crate) sources: &'a BTreeSet<IpNet>,
     /// Who may read metrics, and where; none if nobody.
     pub(crate) metrics: Option<(&'a BTreeSet<IpNet>, u16)>,
@@ -115,20 +103,14 @@ pub(crate) struct Machines<'a> {
     pub(crate) shared: Option<Uuid>,
 }
 
-/// What a Service served by the nodes themselves opens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nodes<'a> {
-    /// Ports of nodes.
     pub(crate) ports: &'a [(Protocol, u16)],
-    /// Who may come in.
     pub(crate) sources: &'a BTreeSet<IpNet>,
-    /// Members with a firewall.
     pub(crate) guarded: usize,
-    /// Members without one.
     pub(crate) open: usize,
     /// Whether kube-proxy sees where clients come from and enforces it (`direct`).
     pub(crate) enforced: bool,
-    /// Whether rules are kept at all.
     pub(crate) keeps_rules: bool,
 }
 
@@ -141,7 +123,6 @@ impl Holder {
         }
     }
 
-    /// The rules of a Service with load balancer machines.
     pub(crate) fn of_machines(&self, opened: &Machines<'_>) -> Wanted {
         let mut wanted = Wanted::default();
         let balancers = match opened.shared {
@@ -164,7 +145,6 @@ impl Holder {
         wanted
     }
 
-    /// The rules of a Service whose clients reach the nodes themselves.
     pub(crate) fn of_nodes(&self, opened: &Nodes<'_>) -> Wanted {
         let mut wanted = Wanted::default();
         let guards = opened.keeps_rules && opened.guarded > 0;
@@ -191,7 +171,6 @@ impl Holder {
         wanted
     }
 
-    /// Adds the rules of one kind, as many as their limits ask for.
     fn add(
         &self,
         rules: &mut Vec<WantedRule>,
@@ -248,7 +227,6 @@ fn list(items: &[String], between: &str) -> String {
     }
 }
 
-/// The first digits of the SHA-256 of a text.
 fn hash(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
@@ -314,7 +292,6 @@ fn unsupported(protocol: &str, port: u16) -> Notice {
     }
 }
 
-/// A description of ours, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label<'a> {
     cluster: &'a str,
@@ -342,7 +319,6 @@ impl<'a> Label<'a> {
     }
 }
 
-/// What is to be done about one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleChange {
     Create(WantedRule),
@@ -444,7 +420,7 @@ pub(crate) struct Orphans(Mutex<BTreeMap<String, Instant>>);
 impl Orphans {
     /// Whether there is no such Service in the cluster, for certain.
     pub(crate) fn is_gone(&self, wish: &BalancerRequest, uid: &str) -> bool {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = crate::lock(&self.0);
         if !wish.all_known || wish.all.iter().any(|it| it.uid == uid) {
             since.remove(uid);
             return false;

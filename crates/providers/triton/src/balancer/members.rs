@@ -22,21 +22,17 @@ pub(crate) const NOT_READY: Duration = Duration::from_secs(5);
 pub(crate) const NO_ENDPOINT: Duration = Duration::from_secs(30);
 /// The annotation of a Node whose machine bears another cluster's mark, and is this cluster's now.
 const TAKE_OVER: &str = "cloud.tritoncompute/take_over";
-/// The tag that hides a machine from the name service.
 const HIDDEN: &str = "triton.cns.disable";
 
-/// A node that may serve, and its machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) node: Arc<Node>,
     pub(crate) machine: Machine,
-    /// Whether its machine is taken over from another cluster.
     pub(crate) take_over: bool,
     /// Whether its owner is not known for the moment: it serves where it does already, and nowhere else.
     pub(crate) held: bool,
 }
 
-/// The nodes that may be targets, with their machines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
     /// Those whose machines are this cluster's to write to, by machine.
@@ -94,7 +90,6 @@ impl Nodes {
         self
     }
 
-    /// What there is to tell about machines of other clusters.
     pub(crate) fn notices(&self) -> Option<Notice> {
         let names = self.foreign.values().map(|node| node.name.as_str());
         told(names, "MachineOwnedByOtherCluster", |names| {
@@ -106,7 +101,6 @@ impl Nodes {
     }
 }
 
-/// An event about nodes, if there are any.
 fn told<'a>(
     names: impl Iterator<Item = &'a str>,
     reason: &'static str,
@@ -120,11 +114,9 @@ fn told<'a>(
     })
 }
 
-/// What is known beside the nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) settings: &'a Settings,
-    /// The label that members carry.
     pub(crate) label: &'a str,
     /// The names of the nodes with endpoints, if only those may serve.
     pub(crate) serving: Option<&'a BTreeSet<String>>,
@@ -132,10 +124,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) not_ready: &'a BTreeMap<String, Duration>,
 }
 
-/// Who serves by a DNS name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chosen {
-    /// By machine.
     pub(crate) members: BTreeMap<Uuid, Member>,
     /// Whether no node has an endpoint, so that these are who served before.
     pub(crate) lacks_endpoints: bool,
@@ -213,7 +203,6 @@ impl Chosen {
     }
 }
 
-/// The sooner of the two, if there are two.
 pub(crate) fn sooner(
     one: Option<Duration>,
     other: impl Into<Option<Duration>>,
@@ -227,14 +216,12 @@ fn is_hidden(machine: &Machine) -> bool {
     tag.is_some_and(|tag| *tag != TagValue::Boolean(false))
 }
 
-/// The labels on a machine that are ours.
 pub(crate) fn recorded(tags: &Tags) -> BTreeSet<&str> {
     let text = tags.get(crate::tags::SERVICES_RECORD);
     let text = text.and_then(TagValue::as_text).unwrap_or_default();
     text.split(',').filter(|it| !it.is_empty()).collect()
 }
 
-/// Whether a machine carries that label of ours.
 pub(crate) fn carries(tags: &Tags, label: &str) -> bool {
     recorded(tags).contains(label)
 }

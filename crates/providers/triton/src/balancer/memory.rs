@@ -2,7 +2,7 @@
 //! a restart; at worst something is waited for once more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::{Node, Ready, Service};
@@ -13,13 +13,11 @@ use uuid::Uuid;
 /// Service, mostly the same ones.
 const MOST_NAMES: usize = 1024;
 
-/// Since when.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By the uid of the node.
     not_ready: BTreeMap<String, Instant>,
     /// By the uid of the Service.
     without_endpoints: BTreeMap<String, Instant>,
@@ -39,7 +37,7 @@ struct Inner {
 
 impl Memory {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock(&self.0)
     }
 
     /// For how long these nodes, which are all, have been seen not to be Ready, by name.
@@ -87,7 +85,6 @@ impl Memory {
         (name == hostname).then(|| since.elapsed())
     }
 
-    /// The Service's name is there.
     pub(crate) fn arrived(&self, uid: &str) {
         self.lock().awaited.remove(uid);
     }
@@ -99,7 +96,6 @@ impl Memory {
         (asked.elapsed() < age).then(|| Arc::clone(names))
     }
 
-    /// A machine has these DNS names.
     pub(crate) fn note_names(&self, machine: Uuid, names: Arc<Vec<String>>) {
         let inner = &mut self.lock().names;
         if inner.len() >= MOST_NAMES {
@@ -114,7 +110,6 @@ impl Memory {
         pending.insert(machine, name.to_owned()).is_none()
     }
 
-    /// What was written to a machine shows.
     pub(crate) fn note_written(&self, machine: Uuid) {
         self.lock().pending.remove(&machine);
     }
@@ -126,14 +121,12 @@ impl Memory {
         pending.map(|(id, name)| (*id, name.clone())).collect()
     }
 
-    /// The Service has that label on nodes.
     pub(crate) fn holds(&self, uid: &str, label: &str) {
         let mut inner = self.lock();
         let labels = inner.labels.entry(uid.to_owned()).or_default();
         labels.insert(label.to_owned());
     }
 
-    /// The Service has no labels on nodes any more.
     pub(crate) fn holds_nothing(&self, uid: &str) {
         self.lock().labels.remove(uid);
     }
@@ -143,7 +136,6 @@ impl Memory {
         self.lock().wanted = wanted;
     }
 
-    /// Whether no Service wants that label, as far as is known.
     pub(crate) fn is_unwanted(&self, label: &str) -> bool {
         let inner = self.lock();
         let wanted = inner.wanted.as_ref();
@@ -167,7 +159,6 @@ impl Memory {
         fresh.cloned().collect()
     }
 
-    /// These are all Services.
     pub(crate) fn forget_others(&self, all: &[Arc<Service>]) {
         let uids: BTreeSet<&str> = all.iter().map(|it| it.uid.as_str()).collect();
         let mut inner = self.lock();

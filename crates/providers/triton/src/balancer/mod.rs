@@ -19,6 +19,7 @@ pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod naming;
+mod parts;
 mod rules;
 pub(crate) mod scene;
 pub(crate) mod settings;
@@ -34,7 +35,8 @@ use bowline_core::{
 use bowline_provider::EventOutbox;
 
 use crate::TritonMetrics;
-use crate::config::{Config, LoadBalancerConfig};
+use crate::config::LoadBalancerConfig;
+use crate::context::Context;
 use crate::site::DataCenter;
 use crate::tags::Keeper;
 use chain::{again_after, chain};
@@ -47,24 +49,19 @@ pub use settings::table;
 
 /// The classes of Services that are ours by themselves.
 const CLASSES: [&str; 2] = [CNS_CLASS, CLB_CLASS];
-/// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 2] = [table::STATUS.key, table::INSTANCES.key];
 
 /// When to look again whether the other mode's things may go.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What both modes work with for as long as the cloud lives.
 pub(crate) struct Shared {
-    /// The data center: load balancers are in the first one.
     pub(crate) site: Arc<DataCenter>,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
-    /// What people hear of about nodes.
     pub(crate) news: Arc<EventOutbox>,
     pub(crate) memory: Memory,
-    /// What is remembered about load balancer machines.
     pub(crate) clb: clb::memory::Memory,
     pub(crate) rules: Rules,
     pub(crate) orphans: firewall::Orphans,
@@ -79,27 +76,22 @@ impl Shared {
     }
 }
 
-/// Services of one account.
 pub(crate) struct Balancing {
     shared: Arc<Shared>,
     resync: Duration,
 }
 
 impl Balancing {
-    pub(crate) fn new(
-        keeper: Arc<Keeper>,
-        config: &Config,
-        metrics: TritonMetrics,
-        news: Arc<EventOutbox>,
-    ) -> Self {
+    pub(crate) fn new(context: &Context) -> Self {
+        let config = &context.config;
         Self {
             shared: Arc::new(Shared {
-                site: Arc::clone(keeper.site()),
-                keeper,
+                site: Arc::clone(&context.site),
+                keeper: Arc::clone(&context.keeper),
                 config: config.load_balancer.clone(),
                 cluster_name: config.cluster_name.clone(),
-                metrics,
-                news,
+                metrics: context.metrics.clone(),
+                news: Arc::clone(&context.news),
                 memory: Memory::default(),
                 clb: clb::memory::Memory::default(),
                 rules: Rules::default(),
@@ -200,7 +192,6 @@ fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -
     PreparedPlan::new(plan, executor)
 }
 
-/// Does nothing, and shows what is shown.
 struct Still(Publication);
 
 impl Executor for Still {

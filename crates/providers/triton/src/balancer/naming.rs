@@ -22,7 +22,6 @@ const FLAT_NAME: usize = 54;
 /// Digits of a uid that tell clusters or Services apart.
 const SHORT: usize = 8;
 
-/// The label of a Service's name.
 pub(crate) fn label_of(
     service: &Service,
     settings: &Settings,
@@ -33,7 +32,6 @@ pub(crate) fn label_of(
     own.unwrap_or_else(|| default_label(style, cluster, &service.key))
 }
 
-/// The label of a Service that names none.
 fn default_label(style: LabelStyle, cluster: &str, key: &ServiceKey) -> String {
     let ServiceKey { namespace, name } = key;
     match style {
@@ -70,7 +68,6 @@ fn fingerprint(cluster: &str, key: &ServiceKey) -> String {
 /// What the labels of nodes begin with; a Service must not be mistaken for them.
 const NODE_LABELS: [&str; 2] = ["k8s-nodes-", "be-"];
 
-/// Whether a label is one of nodes behind load balancer machines.
 pub(crate) fn is_nodes_label(label: &str) -> bool {
     NODE_LABELS.iter().any(|begin| label.starts_with(begin))
 }
@@ -85,7 +82,6 @@ pub(crate) fn selected_nodes_label(service_uid: &str) -> String {
     format!("be-{}", short(service_uid))
 }
 
-/// The beginning of a uid.
 pub(crate) fn short(uid: &str) -> &str {
     uid.get(..SHORT).unwrap_or(uid)
 }

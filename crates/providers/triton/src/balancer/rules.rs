@@ -12,7 +12,6 @@ use crate::site::DataCenter;
 /// For how long a list is good: several Services are looked at together.
 const AGE: Duration = Duration::from_secs(5);
 
-/// The last list.
 #[derive(Debug, Default)]
 pub(crate) struct Rules(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
 
@@ -30,7 +29,6 @@ impl Rules {
         Ok(rules)
     }
 
-    /// They have changed.
     pub(crate) async fn forget(&self) {
         *self.0.lock().await = None;
     }

@@ -21,27 +21,22 @@ use crate::tags::NODE;
 /// A list of machines of that age is as good as a new one: several Services are looked at together.
 const LIST_AGE: Duration = Duration::from_secs(5);
 
-/// One Service at one moment.
 pub(crate) struct DraftContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) wish: &'a BalancerRequest,
-    /// The uid of the cluster.
     pub(crate) cluster: &'a str,
     pub(crate) settings: Settings,
     /// The label of the Service's name: on nodes in mode `cns`, on the machines in mode `clb`.
     pub(crate) label: String,
     pub(crate) account: Account,
     pub(crate) networks: Arc<BTreeMap<Uuid, Network>>,
-    /// All live machines of the account.
     pub(crate) listing: Arc<Listing>,
-    /// The nodes that may be targets, with their machines.
     pub(crate) nodes: Nodes,
     /// The machines of all nodes of the cluster, targets or not.
     node_machines: BTreeSet<Uuid>,
 }
 
 impl<'a> DraftContext<'a> {
-    /// Reads what both modes need.
     pub(crate) async fn look(
         shared: &'a Arc<Shared>,
         wish: &'a BalancerRequest,
@@ -166,7 +161,6 @@ impl<'a> DraftContext<'a> {
         }
     }
 
-    /// The name that the Service shows.
     pub(crate) fn published(&self) -> Option<&str> {
         let mut entrances = self.wish.service.ingress.iter();
         entrances.find_map(|it| it.hostname.as_deref())

@@ -22,12 +22,10 @@ use crate::keys::{CertificateSignature, PrivateKey};
 
 /// What a certificate must be for, beside being a client's.
 const USAGE: &[u64] = &[1, 3, 6, 1, 4, 1, 38678, 1, 4, 2];
-/// How long one is good for.
 const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// How much earlier than now it begins: the service's clock may be behind.
 const EARLIER: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why there is no certificate.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// The service does not take keys of this kind.
@@ -35,7 +33,6 @@ pub enum CertificateError {
         "the metrics service takes no certificates that are signed with an Ed25519 key: use an RSA or ECDSA key"
     )]
     KeyNotUsable,
-    /// It cannot be made.
     #[error("a certificate for the metrics service cannot be made")]
     PlanInputs(#[from] rcgen::Error),
     /// The clock shows no time that a certificate could have.
@@ -43,12 +40,9 @@ pub enum CertificateError {
     Time(Timestamp),
 }
 
-/// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// In PEM form.
     pub certificate: String,
-    /// In PEM form.
     pub key: Secret,
     account: String,
     issuer: String,
@@ -112,7 +106,6 @@ fn issuer(key: &PrivateKey) -> String {
     format!("MD5:{fingerprint}")
 }
 
-/// What a certificate says.
 struct Wording {
     subject: String,
     issuer: String,

@@ -13,7 +13,6 @@ const EXPORTED: &str = "exported_";
 /// The families that say whether a machine's metrics could be read; nobody else's.
 const UP: &str = "triton_cmon_up";
 
-/// How the values of a family are to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -57,13 +56,11 @@ impl Kind {
 /// Label names and values, as they are and not as they are written.
 type Labels = BTreeMap<String, String>;
 
-/// One value.
 #[derive(Clone, Debug, PartialEq)]
 struct Sample {
     /// What the name has behind the family's.
     ending: &'static str,
     labels: Labels,
-    /// As it was written.
     value: String,
 }
 
@@ -74,29 +71,22 @@ struct Family {
     samples: Vec<Sample>,
 }
 
-/// What one machine has told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Exposition {
     families: BTreeMap<String, Family>,
-    /// Series that could not be read.
     pub(crate) dropped: u64,
 }
 
-/// Whose metrics they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     /// The node, or the name of a machine that is none.
     pub(crate) node: String,
-    /// The id of the machine.
     pub(crate) machine: String,
-    /// How it is virtualised.
     pub(crate) brand: String,
-    /// The physical server it is on.
     pub(crate) compute_node: String,
 }
 
 impl Exposition {
-    /// Reads a page.
     pub(crate) fn parse(text: &str) -> Self {
         let mut read = Self::default();
         let mut seen = BTreeSet::new();
@@ -196,7 +186,6 @@ impl Exposition {
     }
 }
 
-/// What makes a series one.
 fn key(sample: &Sample) -> (&'static str, Labels) {
     (sample.ending, sample.labels.clone())
 }

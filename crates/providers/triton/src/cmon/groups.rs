@@ -9,9 +9,9 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::targets::Member;
-use super::{AGAIN, Board, Cmon, GATHER, SiteView, View};
+use super::{AGAIN, Board, Cmon, GATHER, View};
 use crate::PREFIX;
-use crate::tags::{About, Keeper, Role, Settled, holds_groups};
+use crate::tags::{About, Role, Settled, holds_groups};
 
 /// How long a machine must have strayed before its groups are taken away: a node that registers anew comes back
 /// sooner.
@@ -21,19 +21,18 @@ const LATER: Duration = Duration::from_secs(300);
 /// When a machine is looked at again that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(60);
 
-/// What is told about nodes.
 const PENDING: &str = "CMONTagPending";
 const REFUSED: &str = "CMONTagRefused";
 const BAD: &str = "BadCMONTag";
 const OTHER: &str = "MachineOwnedByOtherCluster";
 const REASONS: &[&str] = &[PENDING, REFUSED, BAD, OTHER];
 
-/// What is remembered from one round to the next.
+#[derive(Default)]
 struct Memory {
     /// Machines that are not known to be as they are wanted.
-    open: Vec<BTreeSet<Uuid>>,
+    open: BTreeSet<Uuid>,
     /// Since when machines have strayed.
-    strays: Vec<BTreeMap<Uuid, Instant>>,
+    strays: BTreeMap<Uuid, Instant>,
     /// What an observer has told already.
     observed: BTreeSet<Uuid>,
 }
@@ -42,11 +41,7 @@ impl Cmon {
     /// Keeps the group on the cluster's machines, and takes it from those that have left.
     pub(super) async fn keep_groups(&self, cluster: &dyn Cluster, board: &Board) {
         let mut views = board.view.subscribe();
-        let mut memory = Memory {
-            open: vec![BTreeSet::new(); self.sites.len()],
-            strays: vec![BTreeMap::new(); self.sites.len()],
-            observed: BTreeSet::new(),
-        };
+        let mut memory = Memory::default();
         loop {
             let view = views.borrow_and_update().clone();
             let pause = match view {
@@ -69,43 +64,42 @@ impl Cmon {
         view: &View,
         memory: &mut Memory,
     ) -> Duration {
+        if cluster.is_observing() {
+            self.observe(view, &mut memory.observed);
+            return LATER;
+        }
+        let mut open = self.tell_members(view);
+        open.append(&mut memory.open);
+        if view.is_whole {
+            open.extend(self.tell_strays(view, &mut memory.strays));
+        }
+        let keeper = &self.context.keeper;
+        let settled = keeper.settle_all(&view.cluster_uid, &open, About::Groups);
         let mut pause = LATER;
-        for (at, (site, keeper)) in view.sites.iter().zip(&self.keepers).enumerate() {
-            if cluster.is_observing() {
-                self.observe(site, &mut memory.observed);
-                continue;
-            }
-            let mut open = self.tell_members(site, keeper);
-            open.append(&mut memory.open[at]);
-            if view.is_whole {
-                open.extend(tell_strays(site, keeper, &mut memory.strays[at]));
-            }
-            let settled = keeper
-                .settle_all(&view.cluster_uid, &open, About::Groups)
-                .await;
-            for (id, settled) in settled {
-                let member = site.members.iter().find(|it| it.machine.id == id);
-                let after = self.settled(cluster, keeper, member, &settled);
-                if let Some(after) = after {
-                    memory.open[at].insert(id);
-                    pause = pause.min(after);
-                }
+        for (id, settled) in settled.await {
+            let member = view.members.iter().find(|it| it.machine.id == id);
+            if let Some(after) = self.settled(cluster, member, &settled) {
+                memory.open.insert(id);
+                pause = pause.min(after);
             }
         }
-        if memory.strays.iter().any(|it| !it.is_empty()) {
-            pause = pause.min(STRAYED);
+        if memory.strays.is_empty() {
+            pause
+        } else {
+            pause.min(STRAYED)
         }
-        pause
     }
 
     /// Tells what is wanted on the cluster's machines, and answers with those that do not show it.
-    fn tell_members(&self, site: &SiteView, keeper: &Keeper) -> BTreeSet<Uuid> {
+    fn tell_members(&self, view: &View) -> BTreeSet<Uuid> {
         let groups = self.groups();
         let mut open = BTreeSet::new();
-        for member in site.members.iter().filter(|it| !it.machine.state.is_over()) {
+        for member in view.members.iter().filter(|it| !it.machine.state.is_over()) {
             let (id, tags) = (member.machine.id, &member.machine.tags);
-            if !keeper.shows_groups((id, tags), &groups) {
-                keeper.tell_groups(id, member.role, groups.clone());
+            if !self.context.keeper.shows_groups((id, tags), &groups) {
+                self.context
+                    .keeper
+                    .tell_groups(id, member.role, groups.clone());
                 open.insert(id);
             }
         }
@@ -116,14 +110,13 @@ impl Cmon {
         BTreeSet::from([self.group.clone()])
     }
 
-    /// What an observer says instead.
-    fn observe(&self, site: &SiteView, told: &mut BTreeSet<Uuid>) {
+    fn observe(&self, view: &View, told: &mut BTreeSet<Uuid>) {
         let groups = self.groups();
-        for member in &site.members {
+        for member in &view.members {
             let (id, tags) = (member.machine.id, &member.machine.tags);
             if !holds_groups(tags, &groups) && told.insert(id) {
                 let (machine, group) = (member.name(), &self.group);
-                info!(cloud = self.cloud, %id, machine, group, "would be put into the group");
+                info!(cloud = self.context.cloud, %id, machine, group, "would be put into the group");
             }
         }
     }
@@ -132,7 +125,6 @@ impl Cmon {
     fn settled(
         &self,
         cluster: &dyn Cluster,
-        keeper: &Keeper,
         member: Option<&Member>,
         settled: &Result<Settled, CloudError>,
     ) -> Option<Duration> {
@@ -166,7 +158,7 @@ impl Cmon {
             ),
             Ok(Settled::OtherCluster(uid)) => {
                 if let Some((member, _)) = member.zip(node.filter(|node| is_taken_over(node))) {
-                    keeper.take_over(member.machine.id);
+                    self.context.keeper.take_over(member.machine.id);
                     return Some(GATHER);
                 }
                 let message = format!(
@@ -175,7 +167,7 @@ impl Cmon {
                 (OTHER, message, LATER)
             }
             Err(error) => {
-                let (cloud, error) = (&self.cloud, error.chain());
+                let (cloud, error) = (&self.context.cloud, error.chain());
                 let machine = member.map(Member::name);
                 warn!(
                     cloud,
@@ -185,46 +177,40 @@ impl Cmon {
             }
         };
         if let Some(node) = node {
-            self.tell(cluster, regarding(node), reason, message);
+            self.tell(cluster, Regarding::node(node), reason, message);
         } else {
             let machine = member.map(Member::name);
-            warn!(cloud = self.cloud, machine, reason, "{message}");
+            warn!(cloud = self.context.cloud, machine, reason, "{message}");
         }
         Some(after)
     }
-}
 
-/// Tells that machines which have strayed for long enough are in no group of ours any more, and answers with them.
-fn tell_strays(site: &SiteView, keeper: &Keeper, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
-    let now = Instant::now();
-    since.retain(|id, _| site.strays.iter().any(|it| it.machine == *id));
-    let mut told = Vec::new();
-    for stray in &site.strays {
-        let since = *since.entry(stray.machine).or_insert(now);
-        if now.saturating_duration_since(since) < STRAYED {
-            continue;
+    /// Tells that machines which have strayed for long enough are in no group of ours any more, and answers with them.
+    fn tell_strays(&self, view: &View, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
+        let now = Instant::now();
+        since.retain(|id, _| view.strays.iter().any(|it| it.machine == *id));
+        let mut told = Vec::new();
+        for stray in &view.strays {
+            let since = *since.entry(stray.machine).or_insert(now);
+            if now.saturating_duration_since(since) < STRAYED {
+                continue;
+            }
+            if stray.groups_alone {
+                self.context.keeper.release(stray.machine);
+            } else {
+                // Its labels are the name service's concern, and the mark goes with the last of them.
+                let none = BTreeSet::new();
+                self.context
+                    .keeper
+                    .tell_groups(stray.machine, Role::Node, none);
+            }
+            told.push(stray.machine);
         }
-        if stray.groups_alone {
-            keeper.release(stray.machine);
-        } else {
-            // Its labels are the name service's concern, and the mark goes with the last of them.
-            keeper.tell_groups(stray.machine, Role::Node, BTreeSet::new());
-        }
-        told.push(stray.machine);
+        told
     }
-    told
 }
 
 fn is_taken_over(node: &Node) -> bool {
     let key = format!("{PREFIX}take_over");
     node.annotations.get(&key).is_some_and(|it| it == "true")
-}
-
-fn regarding(node: &Node) -> Regarding {
-    Regarding {
-        namespace: String::new(),
-        kind: "Node",
-        name: node.name.clone(),
-        uid: node.uid.clone(),
-    }
 }

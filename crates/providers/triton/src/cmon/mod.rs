@@ -18,27 +18,22 @@ mod snippet;
 mod targets;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, Chores, CloudError, Cluster, ClusterError, Node, PageAnswer, ProviderEvent,
-    Regarding, error_chain,
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, PageAnswer, ProviderEvent, Regarding,
+    error_chain,
 };
-use bowline_http::{BaseUrl, Clock};
-use futures::FutureExt as _;
-use futures::future::{join4, select_all};
-use tokio::sync::{broadcast, watch};
+use bowline_http::BaseUrl;
+use futures::future::join4;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use crate::config::{Config, MetricsMode};
-use crate::interest::ActivityGate;
-use crate::metrics::TritonMetrics;
-use crate::reload::Environment;
-use crate::roll::Changes;
-use crate::site::DataCenter;
-use crate::tags::Keeper;
+use crate::config::MetricsMode;
+use crate::context::Context;
+use crate::{lock, remember};
 use certificate::ClientCertificate;
 use targets::{Endpoint, Member, Stray, members, strays};
 
@@ -58,7 +53,6 @@ const ENDPOINT_AGE: Duration = Duration::from_secs(600);
 /// Things told that are remembered; beyond, the memory begins anew.
 const MOST_TOLD: usize = 10_000;
 
-/// Why nothing is known of the machines.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error("the machines cannot be listed")]
@@ -67,28 +61,18 @@ enum LookError {
     Cluster(#[source] ClusterError),
 }
 
-/// The machines of the cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct View {
     cluster_uid: String,
-    /// One for each data center.
-    sites: Vec<SiteView>,
-    /// Whether all nodes are known.
     is_whole: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct SiteView {
     endpoint: Option<Endpoint>,
     members: Vec<Member>,
     strays: Vec<Stray>,
 }
 
-/// What the parts of the work tell each other.
 struct Board {
     view: watch::Sender<Option<Arc<View>>>,
-    /// One for each data center; none where there cannot be one.
-    certificates: watch::Sender<Vec<Option<ClientCertificate>>>,
+    certificate: watch::Sender<Option<ClientCertificate>>,
 }
 
 #[derive(Debug, Default)]
@@ -99,69 +83,33 @@ struct Shown {
 
 type Remembered = tokio::sync::Mutex<Option<(Instant, Option<Endpoint>)>>;
 
-/// What is done about metrics of machines.
 pub(crate) struct Cmon {
-    cloud: String,
+    context: Arc<Context>,
     mode: MetricsMode,
-    configured: Option<BaseUrl>,
     group: String,
-    resync: Duration,
-    sites: Vec<Arc<DataCenter>>,
-    keepers: Vec<Arc<Keeper>>,
-    endpoints: Vec<Remembered>,
-    interest: Arc<ActivityGate>,
-    clock: Clock,
-    environment: Environment,
-    metrics: TritonMetrics,
+    endpoint: Remembered,
     shown: Mutex<Shown>,
     /// What was told about which object, so that it is told once.
     told: Mutex<BTreeMap<(String, &'static str), String>>,
 }
 
-/// What it is made from, beside the configuration.
-pub(crate) struct Parts {
-    /// What the operator calls the cloud.
-    pub(crate) cloud: String,
-    pub(crate) sites: Vec<Arc<DataCenter>>,
-    /// Who keeps the tags of their machines.
-    pub(crate) keepers: Vec<Arc<Keeper>>,
-    /// Whoever looks has shown interest.
-    pub(crate) interest: Arc<ActivityGate>,
-    /// The time of day.
-    pub(crate) clock: Clock,
-    /// Whom to trust may be said there.
-    pub(crate) environment: Environment,
-    /// Where drops are counted.
-    pub(crate) metrics: TritonMetrics,
-}
-
 impl Cmon {
     /// What the configuration asks for; none if nothing.
-    pub(crate) fn new(config: &Config, parts: Parts) -> Option<Self> {
-        if config.metrics.mode == MetricsMode::Off {
-            return None;
-        }
-        Some(Self {
-            cloud: parts.cloud,
+    pub(crate) fn new(context: &Arc<Context>) -> Option<Self> {
+        let config = &context.config;
+        (config.metrics.mode != MetricsMode::Off).then(|| Self {
+            context: Arc::clone(context),
             mode: config.metrics.mode,
-            configured: config.metrics.cmon_endpoint.clone(),
             group: targets::group(&config.cluster_name),
-            resync: config.resync,
-            endpoints: parts.sites.iter().map(|_| Remembered::default()).collect(),
-            sites: parts.sites,
-            keepers: parts.keepers,
-            interest: parts.interest,
-            clock: parts.clock,
-            environment: parts.environment,
-            metrics: parts.metrics,
+            endpoint: Remembered::default(),
             shown: Mutex::default(),
             told: Mutex::default(),
         })
     }
 
     pub(crate) fn page(&self, path: &str) -> Option<PageAnswer> {
-        let shown = self.shown();
-        if path.strip_prefix(DISCOVERY_PAGE) == Some(&*self.cloud) {
+        let shown = lock(&self.shown);
+        if path.strip_prefix(DISCOVERY_PAGE) == Some(&*self.context.cloud) {
             // Whoever asks keeps what it had: an empty list would take all machines away.
             let nothing =
                 "this process does not lead, or knows no machines and no metrics service yet";
@@ -173,7 +121,7 @@ impl Cmon {
                 None => PageAnswer::NotNow(nothing.to_owned()),
             });
         }
-        let is_metrics = path.strip_prefix(METRICS_PAGE) == Some(&*self.cloud);
+        let is_metrics = path.strip_prefix(METRICS_PAGE) == Some(&*self.context.cloud);
         (is_metrics && self.mode == MetricsMode::Export).then(|| {
             // One of two replicas that has nothing to show is no target that is down.
             let nothing = "# This process does not lead, or has read no metrics yet.\n";
@@ -187,21 +135,20 @@ impl Cmon {
 
     /// Keeps the view and the list of machines up to date.
     async fn follow(&self, cluster: &dyn Cluster, board: &Board) {
-        let rolls = self.sites.iter().map(|site| site.roll.changes());
-        let mut changes: Vec<broadcast::Receiver<Changes>> = rolls.collect();
+        let mut changes = self.context.site.roll.changes();
         loop {
-            self.interest.show();
+            self.context.interest.show();
             let last = board.view.borrow().clone();
             let pause = match self.look(cluster, last.as_deref()).await {
                 Ok(view) => {
                     self.show_machines(&view);
                     board.view.send_replace(Some(Arc::new(view)));
-                    self.resync
+                    self.context.config.resync
                 }
                 Err(error) => {
                     let error = error_chain(&error);
                     warn!(
-                        cloud = self.cloud,
+                        cloud = self.context.cloud,
                         error, "machines with metrics are not known"
                     );
                     AGAIN
@@ -211,7 +158,7 @@ impl Cmon {
                 biased;
                 () = cluster.changed() => sleep(GATHER).await,
                 // Who misses some looks at everything, as always.
-                _ = select_all(changes.iter_mut().map(|it| it.recv().boxed())) => sleep(GATHER).await,
+                _ = changes.recv() => sleep(GATHER).await,
                 () = sleep(pause) => {}
             }
         }
@@ -221,52 +168,45 @@ impl Cmon {
         let cluster_uid = cluster.uid().await.map_err(LookError::Cluster)?;
         let is_whole = cluster.knows_all_nodes();
         let nodes = cluster.nodes();
-        let mut sites = Vec::new();
-        for at in 0..self.sites.len() {
-            let seen = self.look_at(at, &nodes, &cluster_uid).await;
-            let last = last.and_then(|last| last.sites.get(at));
-            sites.push(match (seen, last) {
-                (Ok(seen), _) => seen,
-                (Err(error), Some(last)) => {
-                    let error = error.chain();
-                    warn!(
-                        cloud = self.cloud,
-                        error, "machines are as they were last known"
-                    );
-                    last.clone()
-                }
-                (Err(error), None) => return Err(LookError::Machines(error)),
-            });
-        }
+        let machines = match (
+            self.context
+                .site
+                .roll
+                .recent(self.context.config.resync)
+                .await,
+            last,
+        ) {
+            (Ok(listing), _) => listing,
+            (Err(error), Some(last)) => {
+                let error = error.chain();
+                warn!(
+                    cloud = self.context.cloud,
+                    error, "machines are as they were last known"
+                );
+                return Ok(View {
+                    cluster_uid,
+                    is_whole,
+                    ..last.clone()
+                });
+            }
+            (Err(error), None) => return Err(LookError::Machines(error)),
+        };
+        let members = members(&nodes, &machines.machines, &cluster_uid);
         Ok(View {
+            endpoint: self.endpoint().await,
+            strays: strays(&members, &machines.machines, &cluster_uid),
+            members,
             cluster_uid,
-            sites,
             is_whole,
         })
     }
 
-    async fn look_at(
-        &self,
-        at: usize,
-        nodes: &[Arc<Node>],
-        cluster_uid: &str,
-    ) -> Result<SiteView, CloudError> {
-        let listing = self.sites[at].roll.recent(self.resync).await?;
-        let members = members(nodes, &listing.machines, cluster_uid);
-        Ok(SiteView {
-            endpoint: self.endpoint(at).await,
-            strays: strays(&members, &listing.machines, cluster_uid),
-            members,
-        })
-    }
-
-    /// Where the metrics service of a data center is: as configured, which is for the first one, or as CloudAPI
-    /// says.
-    async fn endpoint(&self, at: usize) -> Option<Endpoint> {
-        if let Some(configured) = self.configured.as_ref().filter(|_| at == 0) {
+    /// Where the metrics service is: as configured, or as CloudAPI says.
+    async fn endpoint(&self) -> Option<Endpoint> {
+        if let Some(configured) = &self.context.config.metrics.cmon_endpoint {
             return Endpoint::of(configured);
         }
-        let mut known = self.endpoints[at].lock().await;
+        let mut known = self.endpoint.lock().await;
         if let Some((asked, endpoint)) = known.as_ref()
             && asked.elapsed() < ENDPOINT_AGE
             && endpoint.is_some()
@@ -274,13 +214,13 @@ impl Cmon {
             return endpoint.clone();
         }
         let asked = Instant::now();
-        match self.sites[at].api.services().await {
+        match self.context.site.api.services().await {
             Ok(services) => {
                 let url = services.get("cmon").map(|url| BaseUrl::parse(url));
                 let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
                 if endpoint.is_none() && known.is_none() {
                     warn!(
-                        cloud = self.cloud,
+                        cloud = self.context.cloud,
                         "CloudAPI names no metrics service: set cmon-endpoint"
                     );
                 }
@@ -290,7 +230,7 @@ impl Cmon {
             Err(error) => {
                 let error = error_chain(&error);
                 warn!(
-                    cloud = self.cloud,
+                    cloud = self.context.cloud,
                     error, "the metrics service is not known"
                 );
                 known.as_ref().and_then(|(_, endpoint)| endpoint.clone())
@@ -299,24 +239,13 @@ impl Cmon {
     }
 
     fn show_machines(&self, view: &View) {
-        let places = view
-            .sites
-            .iter()
-            .filter_map(|site| Some((site.endpoint.as_ref()?, &*site.members)));
-        let places: Vec<_> = places.collect();
-        if !places.is_empty() {
-            self.shown().discovery = Some(targets::discovery(places.into_iter()));
+        if let Some(endpoint) = &view.endpoint {
+            lock(&self.shown).discovery = Some(targets::discovery(endpoint, &view.members));
         }
-    }
-
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Telling people.
 impl Cmon {
-    /// Tells something about an object, once.
     fn tell(
         &self,
         cluster: &dyn Cluster,
@@ -330,17 +259,14 @@ impl Cmon {
         );
         let key = (object, reason);
         {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = lock(&self.told);
             if told.get(&key) == Some(&message) {
                 return;
             }
-            if told.len() >= MOST_TOLD {
-                told.clear();
-            }
-            told.insert(key, message.clone());
+            remember(&mut told, MOST_TOLD, key, message.clone());
         }
         warn!(
-            cloud = self.cloud,
+            cloud = self.context.cloud,
             reason,
             object = regarding.name,
             "{message}"
@@ -351,7 +277,7 @@ impl Cmon {
     /// It is well again: the next time is news.
     fn forget(&self, kind: &str, namespace: &str, name: &str, reasons: &[&'static str]) {
         let object = format!("{kind}/{namespace}/{name}");
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         for reason in reasons {
             told.remove(&(object.clone(), *reason));
         }
@@ -363,7 +289,7 @@ impl Chores for Cmon {
         Box::pin(async move {
             let board = Board {
                 view: watch::Sender::new(None),
-                certificates: watch::Sender::new(vec![None; self.sites.len()]),
+                certificate: watch::Sender::new(None),
             };
             let board = &board;
             let scraping = async {

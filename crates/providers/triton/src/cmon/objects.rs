@@ -14,14 +14,9 @@ use super::certificate::{CertificateError, ClientCertificate};
 use super::snippet::{Place, by_our_list, by_the_service};
 use super::targets::Endpoint;
 use super::{AGAIN, Board, Cmon, DISCOVERY_PAGE, View};
-use crate::site::DataCenter;
 
-/// The Secret with the certificate of the first data center, and of all with the same account and key. Another's has the
-/// name of its profile behind.
 pub const SECRET: &str = "triton-cmon-client";
-/// The ConfigMap.
 pub const CONFIG_MAP: &str = "triton-cmon-scrape";
-/// Its two ways, as keys.
 const OUR_LIST: &str = "http-sd.yaml";
 const THEIR_LIST: &str = "triton-sd.yaml";
 /// What a Secret with a certificate is.
@@ -29,11 +24,9 @@ const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
 /// How often objects are read although nothing is known to have changed: somebody may have edited or deleted them.
 const REREAD: Duration = Duration::from_secs(600);
 
-/// What is told.
 const KEY_NOT_USABLE: &str = "CMONKeyNotUsable";
 const NOT_OURS: &str = "CMONObjectNotOurs";
 
-/// What was last kept, and when.
 type LastKept = Option<(Instant, Vec<ManagedObject>)>;
 
 impl Cmon {
@@ -58,86 +51,65 @@ impl Cmon {
         }
     }
 
-    /// Makes every data center have a good certificate, if it can. Says when the first has to be renewed.
+    /// Makes sure of a good certificate, if there can be one. Says when it has to be renewed.
     async fn renew(&self, cluster: &dyn Cluster, board: &Board) -> Duration {
-        let mut certificates = board.certificates.borrow().clone();
-        let mut pause = REREAD;
-        for (at, known) in certificates.iter_mut().enumerate() {
-            match self.certificate(cluster, at, known.take()).await {
-                Ok(certificate) => {
-                    let left = certificate.renewal().duration_since(self.now(at));
-                    pause = pause.min(Duration::try_from(left).unwrap_or(AGAIN));
-                    *known = Some(certificate);
-                }
-                Err(error @ CertificateError::KeyNotUsable) => {
-                    self.tell_key(cluster, at, error.to_string());
-                }
-                Err(error) => {
-                    let reason = error_chain(&error);
-                    warn!(
-                        cloud = self.cloud,
-                        reason, "no certificate for the metrics service"
-                    );
-                }
+        let known = board.certificate.borrow().clone();
+        let certificate = match self.certificate(cluster, known).await {
+            Ok(certificate) => Some(certificate),
+            Err(error @ CertificateError::KeyNotUsable) => {
+                self.tell_key(cluster, error.to_string());
+                None
             }
-        }
-        board.certificates.send_if_modified(|known| {
-            let changed = *known != certificates;
-            *known = certificates;
+            Err(error) => {
+                let reason = error_chain(&error);
+                warn!(
+                    cloud = self.context.cloud,
+                    reason, "no certificate for the metrics service"
+                );
+                None
+            }
+        };
+        let pause = certificate.as_ref().map_or(REREAD, |certificate| {
+            let left = certificate.renewal().duration_since(self.now());
+            REREAD.min(Duration::try_from(left).unwrap_or(AGAIN))
+        });
+        board.certificate.send_if_modified(|known| {
+            let changed = *known != certificate;
+            *known = certificate;
             changed
         });
         pause
     }
 
     /// The time as the data center has it: that is what certificates are judged by.
-    fn now(&self, at: usize) -> jiff::Timestamp {
-        let client = self.sites[at].api.client();
-        client.signer().offset().correct(self.clock.now())
+    fn now(&self) -> jiff::Timestamp {
+        let client = self.context.site.api.client();
+        client
+            .signer()
+            .offset()
+            .correct(self.context.setting.clock.now())
     }
 
     /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new one.
     async fn certificate(
         &self,
         cluster: &dyn Cluster,
-        at: usize,
         known: Option<ClientCertificate>,
     ) -> Result<ClientCertificate, CertificateError> {
-        let (client, now) = (self.sites[at].api.client(), self.now(at));
+        let (client, now) = (self.context.site.api.client(), self.now());
         let connection = client.connection();
         let (account, key) = (connection.login(), &connection.key);
         let is_good = |it: &ClientCertificate| it.is_good(account, key, now);
         if let Some(known) = known.filter(|it| is_good(it)) {
             return Ok(known);
         }
-        if let Some(stored) = self.stored(cluster, at).await.filter(|it| is_good(it)) {
+        if let Some(stored) = stored(cluster).await.filter(|it| is_good(it)) {
             return Ok(stored);
         }
         let issued = ClientCertificate::issue(account, key, now)?;
         let until = issued.renewal();
-        info!(cloud = self.cloud, account, %until, "a new certificate for the metrics service");
+        info!(cloud = self.context.cloud, account, %until, "a new certificate for the metrics service");
         Ok(issued)
-    }
-
-    /// The certificate in the Secret; none if there is none that can be read. Why is told when it is to be written.
-    async fn stored(&self, cluster: &dyn Cluster, at: usize) -> Option<ClientCertificate> {
-        let data = cluster.read(TLS, &self.secret_name(at)).await.ok()??;
-        ClientCertificate::read(data.get("tls.crt")?.reveal(), data.get("tls.key")?)
-    }
-
-    /// The Secret of a data center.
-    fn secret_name(&self, at: usize) -> String {
-        let identity = |site: &DataCenter| {
-            let client = site.api.client();
-            let connection = client.connection();
-            let fingerprint = connection.key.fingerprint().md5();
-            (connection.login().to_owned(), fingerprint)
-        };
-        let site = &self.sites[at];
-        if at == 0 || identity(site) == identity(&self.sites[0]) {
-            SECRET.to_owned()
-        } else {
-            format!("{SECRET}-{}", site.name)
-        }
     }
 
     /// Keeps the objects; says whether all is well.
@@ -148,8 +120,8 @@ impl Cmon {
         board: &Board,
         last: &mut LastKept,
     ) -> bool {
-        let certificates = board.certificates.borrow().clone();
-        let wanted = self.objects(cluster, view, &certificates);
+        let certificate = board.certificate.borrow().clone();
+        let wanted = self.objects(cluster, view, certificate.as_ref());
         let is_known = |(read, kept): &(Instant, Vec<ManagedObject>)| {
             *kept == wanted && read.elapsed() < REREAD
         };
@@ -163,7 +135,7 @@ impl Cmon {
                 Ok(kept) => {
                     self.forget(kind, cluster.namespace(), name, &[NOT_OURS]);
                     if kept == Kept::Written {
-                        info!(cloud = self.cloud, kind, name, "written");
+                        info!(cloud = self.context.cloud, kind, name, "written");
                     }
                 }
                 Err(error @ ClusterError::Foreign { .. }) => {
@@ -172,7 +144,7 @@ impl Cmon {
                 }
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(cloud = self.cloud, error, "not kept");
+                    warn!(cloud = self.context.cloud, error, "not kept");
                     well = false;
                 }
             }
@@ -181,36 +153,27 @@ impl Cmon {
         well
     }
 
-    /// All objects as they should be.
     fn objects(
         &self,
         cluster: &dyn Cluster,
         view: &View,
-        certificates: &[Option<ClientCertificate>],
+        certificate: Option<&ClientCertificate>,
     ) -> Vec<ManagedObject> {
-        let mut objects = BTreeMap::new();
-        let mut ends: Vec<(&Endpoint, usize, String)> = Vec::new();
-        for (at, (certificate, site)) in certificates.iter().zip(&view.sites).enumerate() {
-            let name = self.secret_name(at);
-            if let Some(certificate) = certificate {
-                // One certificate serves all that have the same account and key.
-                let data = || self.secret(at, certificate);
-                objects.entry((TLS, name.clone())).or_insert_with(data);
-            }
-            ends.extend(site.endpoint.as_ref().map(|it| (it, at, name)));
-        }
-        if !ends.is_empty() {
-            let name = (ManagedObjectKind::ConfigMap, CONFIG_MAP.to_owned());
-            objects.insert(name, self.snippets(cluster, &ends));
-        }
-        objects
-            .into_iter()
-            .map(|((kind, name), data)| ManagedObject { kind, name, data })
-            .collect()
+        let object = |kind, name: &str, data| ManagedObject {
+            kind,
+            name: name.to_owned(),
+            data,
+        };
+        let secret = certificate.map(|it| object(TLS, SECRET, self.secret(it)));
+        let scrape = view.endpoint.as_ref().map(|endpoint| {
+            let data = self.snippets(cluster, endpoint);
+            object(ManagedObjectKind::ConfigMap, CONFIG_MAP, data)
+        });
+        secret.into_iter().chain(scrape).collect()
     }
 
-    fn secret(&self, at: usize, certificate: &ClientCertificate) -> BTreeMap<String, Secret> {
-        let client = self.sites[at].api.client();
+    fn secret(&self, certificate: &ClientCertificate) -> BTreeMap<String, Secret> {
+        let client = self.context.site.api.client();
         let authorities = client.connection().authorities.as_ref();
         let authorities = authorities.map(|it| ("ca.crt".to_owned(), Secret::new(&it.pem)));
         let certificate = [
@@ -220,39 +183,41 @@ impl Cmon {
         certificate.into_iter().chain(authorities).collect()
     }
 
-    fn snippets(
-        &self,
-        cluster: &dyn Cluster,
-        ends: &[(&Endpoint, usize, String)],
-    ) -> BTreeMap<String, Secret> {
-        let clients: Vec<_> = ends
-            .iter()
-            .map(|(_, at, _)| self.sites[*at].api.client())
-            .collect();
-        let mut places = Vec::with_capacity(ends.len());
-        for ((endpoint, _, secret), client) in ends.iter().zip(&clients) {
-            let connection = client.connection();
-            places.push(Place {
-                endpoint,
-                account: connection.login(),
-                secret,
-                has_authorities: connection.authorities.is_some(),
-                insecure: connection.insecure,
-            });
-        }
-        let page = format!("{}{DISCOVERY_PAGE}{}", cluster.address(), self.cloud);
-        let ours = places.first().map(|first| by_our_list(&page, first));
-        let theirs = by_the_service(&self.group, &places);
-        let text = |key: &str, text: String| (key.to_owned(), Secret::new(text));
-        let ours = ours.map(|it| text(OUR_LIST, it));
-        ours.into_iter().chain([text(THEIR_LIST, theirs)]).collect()
+    fn snippets(&self, cluster: &dyn Cluster, endpoint: &Endpoint) -> BTreeMap<String, Secret> {
+        let client = self.context.site.api.client();
+        let connection = client.connection();
+        let place = Place {
+            endpoint,
+            account: connection.login(),
+            secret: SECRET,
+            has_authorities: connection.authorities.is_some(),
+            insecure: connection.insecure,
+        };
+        let page = format!(
+            "{}{DISCOVERY_PAGE}{}",
+            cluster.address(),
+            self.context.cloud
+        );
+        let texts = [
+            (OUR_LIST, by_our_list(&page, &place)),
+            (THEIR_LIST, by_the_service(&self.group, &place)),
+        ];
+        texts
+            .map(|(key, text)| (key.to_owned(), Secret::new(text)))
+            .into()
     }
 
     /// Tells that the metrics service does not take the key.
-    pub(super) fn tell_key(&self, cluster: &dyn Cluster, at: usize, why: String) {
-        let regarding = about(cluster, "Secret", &self.secret_name(at));
+    pub(super) fn tell_key(&self, cluster: &dyn Cluster, why: String) {
+        let regarding = about(cluster, "Secret", SECRET);
         self.tell(cluster, regarding, KEY_NOT_USABLE, why);
     }
+}
+
+/// The certificate in the Secret; none if there is none that can be read. Why is told when it is to be written.
+async fn stored(cluster: &dyn Cluster) -> Option<ClientCertificate> {
+    let data = cluster.read(TLS, SECRET).await.ok()??;
+    ClientCertificate::read(data.get("tls.crt")?.reveal(), data.get("tls.key")?)
 }
 
 fn about(cluster: &dyn Cluster, kind: &'static str, name: &str) -> Regarding {

@@ -18,17 +18,16 @@ use super::exposition::{Exposition, Source, together};
 use super::targets::{Endpoint, Member};
 use super::{Board, Cmon};
 use crate::api::Client;
+use crate::lock;
 
-/// How often.
 pub const EVERY: Duration = Duration::from_secs(30);
 /// Machines at the same time: a tenth of what the service allows an account in a second.
 pub const AT_ONCE: usize = 10;
-/// The limit for one machine.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of one machine's page. A real one has a few KiB.
 const LARGEST_PAGE: usize = 1024 * 1024;
 
-/// How the service of one data center is reached, for as long as certificate and way stay the same.
+/// How the service is reached, for as long as certificate and way stay the same.
 struct Line {
     certificate: ClientCertificate,
     /// Another one after credentials changed.
@@ -41,42 +40,34 @@ struct Line {
 /// Machines without metrics, and why: each reason is logged once.
 type Silent = BTreeMap<String, String>;
 
-/// What came of one machine.
 enum Fetched {
     Read(Exposition),
-    /// The service does not take the certificate.
     Unauthorized,
     Failed(String),
 }
 
-/// One machine to ask.
 struct Errand {
-    site: usize,
     source: Source,
     /// The way to ask, or why there is none.
     client: Result<HttpClient, &'static str>,
 }
 
 impl Cmon {
-    /// Fetches and shows, for ever.
     pub(super) async fn scrape(&self, cluster: &dyn Cluster, board: &Board) {
-        let mut lines: Vec<Option<Line>> = self.sites.iter().map(|_| None).collect();
-        let mut ready = board.certificates.subscribe();
+        let mut line = None;
+        let mut ready = board.certificate.subscribe();
         let mut views = board.view.subscribe();
         // Without either there is nothing to fetch; the board lives as long as this.
         let _ = views.wait_for(Option::is_some).await;
-        let _ = ready.wait_for(|all| all.iter().any(Option::is_some)).await;
+        let _ = ready.wait_for(Option::is_some).await;
         let mut silent = Silent::default();
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let errands = self.errands(board, &mut lines);
-            let fetched: Vec<(usize, Source, Fetched)> = stream::iter(errands)
-                .map(|errand| async move {
-                    let fetched = fetch(errand.client).await;
-                    (errand.site, errand.source, fetched)
-                })
+            let errands = self.errands(board, &mut line);
+            let fetched: Vec<(Source, Fetched)> = stream::iter(errands)
+                .map(|errand| async move { (errand.source, fetch(errand.client).await) })
                 .buffered(AT_ONCE)
                 .collect()
                 .await;
@@ -84,43 +75,30 @@ impl Cmon {
         }
     }
 
-    /// Whom to ask in this round.
-    fn errands(&self, board: &Board, lines: &mut [Option<Line>]) -> Vec<Errand> {
+    fn errands(&self, board: &Board, line: &mut Option<Line>) -> Vec<Errand> {
         let Some(view) = board.view.borrow().clone() else {
             return Vec::new();
         };
-        let certificates = board.certificates.borrow().clone();
-        let mut errands = Vec::new();
-        for (at, (site, line)) in view.sites.iter().zip(lines).enumerate() {
-            let members: Vec<&Member> = site.members.iter().collect();
-            let endpoint = site.endpoint.as_ref();
-            let certificate = certificates.get(at).and_then(Option::as_ref);
-            self.renew_line(at, line, endpoint.zip(certificate));
-            if let Some(line) = line {
-                line.keep_only(&members);
-            }
-            errands.extend(members.into_iter().map(|member| Errand {
-                site: at,
-                source: member.source(),
-                client: if member.runs() {
-                    let line = line.as_mut();
-                    let client = line.and_then(|it| it.client_of(member.machine.id));
-                    client.ok_or("there is no certificate or no metrics service")
-                } else {
-                    Err("the machine does not run")
-                },
-            }));
+        let certificate = board.certificate.borrow().clone();
+        self.renew_line(line, view.endpoint.as_ref().zip(certificate.as_ref()));
+        if let Some(line) = line {
+            line.keep_only(&view.members);
         }
-        errands
+        let errand = |member: &Member| Errand {
+            source: member.source(),
+            client: if member.runs() {
+                let line = line.as_mut();
+                let client = line.and_then(|it| it.client_of(member.machine.id));
+                client.ok_or("there is no certificate or no metrics service")
+            } else {
+                Err("the machine does not run")
+            },
+        };
+        view.members.iter().map(errand).collect()
     }
 
-    fn renew_line(
-        &self,
-        at: usize,
-        line: &mut Option<Line>,
-        wanted: Option<(&Endpoint, &ClientCertificate)>,
-    ) {
-        let client = self.sites[at].api.client();
+    fn renew_line(&self, line: &mut Option<Line>, wanted: Option<(&Endpoint, &ClientCertificate)>) {
+        let client = self.context.site.api.client();
         let is_good = |it: &Line| {
             wanted == Some((&it.endpoint, &it.certificate)) && Arc::ptr_eq(&it.client, &client)
         };
@@ -138,7 +116,10 @@ impl Cmon {
                 }),
                 Err(error) => {
                     let error = error_chain(&error);
-                    warn!(cloud = self.cloud, error, "no way to the metrics service");
+                    warn!(
+                        cloud = self.context.cloud,
+                        error, "no way to the metrics service"
+                    );
                     None
                 }
             }
@@ -155,8 +136,8 @@ impl Cmon {
     ) -> Result<Connector, TlsError> {
         let connection = client.connection();
         let mut tls = Tls::new()
-            .environment(|name| (self.environment)(name))
-            .clock(self.clock.clone())
+            .environment(|name| (self.context.environment)(name))
+            .clock(self.context.setting.clock.clone())
             .insecure(connection.insecure)
             .client_certificate_pem(
                 "the metrics service",
@@ -173,14 +154,14 @@ impl Cmon {
     fn show_metrics(
         &self,
         cluster: &dyn Cluster,
-        fetched: Vec<(usize, Source, Fetched)>,
+        fetched: Vec<(Source, Fetched)>,
         silent: &mut Silent,
     ) {
-        silent.retain(|machine, _| fetched.iter().any(|it| it.1.machine == *machine));
-        let mut unauthorized = BTreeSet::new();
+        silent.retain(|machine, _| fetched.iter().any(|it| it.0.machine == *machine));
+        let mut unauthorized = false;
         let mut dropped = 0;
         let mut all = Vec::with_capacity(fetched.len());
-        for (site, source, fetched) in fetched {
+        for (source, fetched) in fetched {
             let read = match fetched {
                 Fetched::Read(read) => {
                     dropped += read.dropped;
@@ -188,7 +169,7 @@ impl Cmon {
                     Some(read)
                 }
                 Fetched::Unauthorized => {
-                    unauthorized.insert(site);
+                    unauthorized = true;
                     None
                 }
                 Fetched::Failed(error) => {
@@ -201,22 +182,23 @@ impl Cmon {
             };
             all.push((source, read));
         }
-        for site in unauthorized {
+        if unauthorized {
             let why = "the metrics service does not take the certificate: the key must be on the account itself, or belong \
                        to a member of its role administrator";
-            self.tell_key(cluster, site, why.to_owned());
+            self.tell_key(cluster, why.to_owned());
         }
         let (page, unfit) = together(&all);
-        self.metrics
+        self.context
+            .metrics
             .cmon_dropped
             .inc_by(dropped.saturating_add(unfit));
-        self.shown().metrics = Some(page);
+        lock(&self.shown).metrics = Some(page);
     }
 }
 
 impl Line {
     /// Connections to machines that are gone are closed.
-    fn keep_only(&mut self, members: &[&Member]) {
+    fn keep_only(&mut self, members: &[Member]) {
         let known: BTreeSet<Uuid> = members.iter().map(|it| it.machine.id).collect();
         self.machines.retain(|id, _| known.contains(id));
     }

@@ -7,16 +7,13 @@ use super::targets::Endpoint;
 /// Where Prometheus finds Secrets that its operator mounts.
 const SECRETS: &str = "/etc/prometheus/secrets";
 
-/// One data center, as Prometheus has to know it.
+/// The data center, as Prometheus has to know it.
 pub(crate) struct Place<'a> {
     pub(crate) endpoint: &'a Endpoint,
     /// The login whose machines they are.
     pub(crate) account: &'a str,
-    /// The Secret with the certificate.
     pub(crate) secret: &'a str,
-    /// Whether it has authorities, too.
     pub(crate) has_authorities: bool,
-    /// Whether the service's certificate is not checked.
     pub(crate) insecure: bool,
 }
 
@@ -35,11 +32,9 @@ impl Place<'_> {
     }
 }
 
-/// By our own list of machines. All data centers are in it, so that they have to take the same certificate; the first
-/// one's is named.
-pub(crate) fn by_our_list(page: &str, first: &Place<'_>) -> String {
-    let tls = first.tls("  ");
-    let secret = first.secret;
+pub(crate) fn by_our_list(page: &str, place: &Place<'_>) -> String {
+    let tls = place.tls("  ");
+    let secret = place.secret;
     format!(
         "\
 # Metrics of machines, found through Bowline's own list. Mount the Secret {secret} where
@@ -71,26 +66,16 @@ const RELABEL: &str = "  \
 ";
 
 /// By the service's own list, which Prometheus knows how to ask for.
-pub(crate) fn by_the_service(group: &str, places: &[Place<'_>]) -> String {
-    let mut text = "\
+pub(crate) fn by_the_service(group: &str, place: &Place<'_>) -> String {
+    let (account, tls) = (place.account, place.tls("  "));
+    let (host, port) = (&place.endpoint.host, place.endpoint.port);
+    let discovery_tls = place.tls("    ");
+    format!(
+        "\
 # Metrics of machines, found through the metrics service itself: those in the cluster's group. Mount
 # the Secrets where cert_file says.
 scrape_configs:
-"
-    .to_owned();
-    for (number, place) in places.iter().enumerate() {
-        let (account, tls) = (place.account, place.tls("  "));
-        let (host, port) = (&place.endpoint.host, place.endpoint.port);
-        let job = if number == 0 {
-            "triton".to_owned()
-        } else {
-            format!("triton-{}", number + 1)
-        };
-        let discovery_tls = place.tls("    ");
-        let _ = write!(
-            text,
-            "\
-- job_name: {job}
+- job_name: triton
   scheme: https
 {tls}  triton_sd_configs:
   - account: \"{account}\"
@@ -101,9 +86,7 @@ scrape_configs:
     version: 1
 {discovery_tls}  relabel_configs:
 {RELABEL}"
-        );
-    }
-    text
+    )
 }
 
 #[cfg(test)]
@@ -142,7 +125,7 @@ mod tests {
         assert_eq!(job["tls_config"], tls);
         assert_eq!(job["relabel_configs"].as_array().unwrap().len(), 4);
 
-        let theirs = parsed(&by_the_service("k8s-prod", &[place]));
+        let theirs = parsed(&by_the_service("k8s-prod", &place));
         let discovery = &theirs["scrape_configs"][0]["triton_sd_configs"][0];
         assert_eq!(
             *discovery,

@@ -17,7 +17,6 @@ use crate::tags::{BALANCER, GROUPS_RECORD, NODE, Role, SERVICES_RECORD, Tags};
 /// Where the metrics service listens, if nobody says otherwise.
 const PORT: u16 = 9163;
 
-/// The metrics service of one data center.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     scheme: String,
@@ -42,7 +41,6 @@ impl Endpoint {
         format!("{machine}.{}:{}", self.host, self.port)
     }
 
-    /// Where a machine's metrics are.
     pub(crate) fn url(&self, machine: Uuid) -> String {
         format!("{}://{}", self.scheme, self.target(machine))
     }
@@ -54,7 +52,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A machine of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) machine: Machine,
@@ -80,7 +77,6 @@ impl Member {
         id.map(|id| id.to_string()).unwrap_or_default()
     }
 
-    /// Whose metrics they are.
     pub(crate) fn source(&self) -> Source {
         Source {
             node: self.name().to_owned(),
@@ -90,7 +86,6 @@ impl Member {
         }
     }
 
-    /// What Prometheus is told about it.
     fn discovered(&self, endpoint: &Endpoint) -> Value {
         let role = match self.role {
             Role::Node => "node",
@@ -137,7 +132,6 @@ pub(crate) fn members(
     machines.values().filter_map(member).collect()
 }
 
-/// A machine that was the cluster's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub(crate) machine: Uuid,
@@ -170,17 +164,12 @@ fn has(tags: &Tags, key: &str, value: &str) -> bool {
 }
 
 /// What Prometheus' HTTP service discovery is answered with: the machines that run.
-pub(crate) fn discovery<'a>(sites: impl Iterator<Item = (&'a Endpoint, &'a [Member])>) -> String {
-    let all: Vec<Value> = sites
-        .flat_map(|(endpoint, members)| {
-            let running = members.iter().filter(|it| it.runs());
-            running.map(|it| it.discovered(endpoint))
-        })
-        .collect();
+pub(crate) fn discovery(endpoint: &Endpoint, members: &[Member]) -> String {
+    let running = members.iter().filter(|it| it.runs());
+    let all = running.map(|it| it.discovered(endpoint)).collect();
     Value::Array(all).to_string()
 }
 
-/// The group of metrics that the cluster's machines are in.
 pub(crate) fn group(cluster_name: &str) -> String {
     format!("k8s-{cluster_name}")
 }
@@ -225,33 +214,22 @@ mod tests {
         let node = |name: &str, number| Arc::new(node(name, &format!("triton://{}", id(number))));
         let nodes = [node("a", 1), node("b", 5), node("gone", 9)];
         let found = members(&nodes, &machines, UID);
-        let found: Vec<(u128, Role, &str)> = found
-            .iter()
-            .map(|it| (it.machine.id.as_u128(), it.role, it.name()))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                (1, Role::Node, "a"),
-                (2, Role::Balancer, "m2"),
-                (5, Role::Node, "b"),
-            ]
-        );
+        let found = found.iter();
+        let found = found.map(|it| (it.machine.id.as_u128(), it.role, it.name()));
+        let balancer = (2, Role::Balancer, "m2");
+        assert!(found.eq([(1, Role::Node, "a"), balancer, (5, Role::Node, "b")]));
     }
 
     #[test]
     fn who_has_our_groups_and_is_no_member_has_strayed() {
-        let ours = (NODE, UID);
+        let (ours, groups) = ((NODE, UID), (GROUPS_RECORD, "k8s-a"));
         let machines = all([
-            tagged(1, &[ours, (GROUPS_RECORD, "k8s-a")]),
-            tagged(2, &[ours, (GROUPS_RECORD, "k8s-a")]),
-            tagged(3, &[(NODE, "another"), (GROUPS_RECORD, "k8s-a")]),
-            tagged(4, &[(GROUPS_RECORD, "k8s-a")]),
+            tagged(1, &[ours, groups]),
+            tagged(2, &[ours, groups]),
+            tagged(3, &[(NODE, "another"), groups]),
+            tagged(4, &[groups]),
             tagged(5, &[ours]),
-            tagged(
-                6,
-                &[ours, (GROUPS_RECORD, "k8s-a"), (SERVICES_RECORD, "web")],
-            ),
+            tagged(6, &[ours, groups, (SERVICES_RECORD, "web")]),
         ]);
         let nodes = [Arc::new(node("a", &format!("triton://{}", id(1))))];
         let strayed = strays(&members(&nodes, &machines, UID), &machines, UID);
@@ -274,7 +252,7 @@ mod tests {
         });
         let members = members(&nodes, &all([running, stopped]), UID);
         let endpoint = endpoint("https://cmon.eg-1.cns.example.com:9163");
-        let told = discovery([(&endpoint, &*members)].into_iter());
+        let told = discovery(&endpoint, &members);
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(
             told,

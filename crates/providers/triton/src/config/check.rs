@@ -1,6 +1,5 @@
 //! From texts to values.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use super::sources::{Finder, Found, Given, Source};
 use super::table::{self, Row};
 use super::{
     Authorities, BalancerMode, CallConfig, Config, ConfigError, ConfigErrors, Connection,
-    LabelStyle, LoadBalancerConfig, MetricsConfig, MetricsMode, NodeConfig, Profile, RouteConfig,
+    LabelStyle, LoadBalancerConfig, MetricsConfig, MetricsMode, NodeConfig, RouteConfig,
 };
 use crate::keys::{KeyId, PrivateKey};
 use crate::signature::Owner;
@@ -25,46 +24,52 @@ const LONGEST_CLUSTER_NAME: usize = 40;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
-    /// Reads and checks everything.
     pub fn read(given: &Given<'_>) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
         let file = FileContent::read(given.file.unwrap_or_default()).unwrap_or_else(|reason| {
             errors.push(ConfigError::File { reason });
             FileContent::default()
         });
+        if file.profiles {
+            return Err(ConfigErrors(vec![ConfigError::Profiles]));
+        }
         let mut checker = Checker {
             given,
             errors,
-            finder: Finder {
-                given,
-                file: &file,
-                profile: None,
-            },
+            finder: Finder { given, file: &file },
         };
-        let profiles = checker.profiles(&file);
+        let datacenter = checker.label(&table::DATACENTER);
+        let region = checker.label(&table::REGION);
+        let zone = checker.label(&table::ZONE);
+        let connection = checker.connection();
         let calls = checker.calls();
         let cluster_name = checker.cluster_name();
         let changefeed = checker.choice(&table::CHANGEFEED, &[("auto", true), ("off", false)]);
         let resync = checker.duration(&table::RESYNC, Duration::from_secs(60));
-        let config = Self {
-            profiles,
-            calls,
-            cluster_name,
-            changefeed: changefeed.unwrap_or(true),
-            resync,
-            nodes: checker.nodes(),
-            load_balancer: checker.load_balancer(),
-            routes: RouteConfig {
-                enabled: checker.boolean(&table::ROUTES_ENABLED, false),
-                networks: checker.list(&table::ROUTES_NETWORKS),
-            },
-            metrics: checker.metrics(),
-            warnings: file.warnings.clone(),
+        let nodes = checker.nodes();
+        let load_balancer = checker.load_balancer();
+        let routes = RouteConfig {
+            enabled: checker.boolean(&table::ROUTES_ENABLED, false),
+            networks: checker.list(&table::ROUTES_NETWORKS),
         };
-        if checker.errors.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigErrors(checker.errors))
+        let metrics = checker.metrics();
+        match (connection, checker.errors) {
+            (Some(connection), errors) if errors.is_empty() => Ok(Self {
+                connection,
+                datacenter,
+                region,
+                zone,
+                calls,
+                cluster_name,
+                changefeed: changefeed.unwrap_or(true),
+                resync,
+                nodes,
+                load_balancer,
+                routes,
+                metrics,
+                warnings: file.warnings,
+            }),
+            (_, errors) => Err(ConfigErrors(errors)),
         }
     }
 }
@@ -75,46 +80,11 @@ struct Checker<'a> {
     errors: Vec<ConfigError>,
 }
 
-impl<'a> Checker<'a> {
-    fn profiles(&mut self, file: &'a FileContent) -> Vec<Profile> {
-        if file.profiles.is_empty() {
-            return self.profile(String::new()).into_iter().collect();
-        }
-        let mut names = BTreeSet::new();
-        let mut profiles = Vec::new();
-        for (number, raw) in file.profiles.iter().enumerate() {
-            let reason = if raw.name.trim().is_empty() {
-                Some("it has no name")
-            } else {
-                (!names.insert(raw.name.trim())).then_some("another one has the same name")
-            };
-            if let Some(reason) = reason {
-                let reason = reason.to_owned();
-                self.errors.push(ConfigError::Profile { number, reason });
-            }
-            self.finder.profile = Some(raw);
-            profiles.extend(self.profile(raw.name.trim().to_owned()));
-        }
-        self.finder.profile = None;
-        profiles
-    }
-
-    fn profile(&mut self, name: String) -> Option<Profile> {
-        let label = |text: &str| is_label_value(text).then(|| text.to_owned());
-        let own = |checker: &mut Self, row: &Row| {
-            let found = checker.finder.find_own(row)?;
-            checker.checked(row, &found, label)
-        };
-        let datacenter = own(self, &table::DATACENTER);
-        let region = own(self, &table::REGION);
-        let zone = own(self, &table::ZONE);
-        let connection = self.connection()?;
-        Some(Profile {
-            name,
-            connection,
-            datacenter,
-            region,
-            zone,
+impl Checker<'_> {
+    fn label(&mut self, row: &Row) -> Option<String> {
+        let found = self.finder.find(row)?;
+        self.checked(row, &found, |text| {
+            is_label_value(text).then(|| text.to_owned())
         })
     }
 
@@ -153,7 +123,7 @@ impl<'a> Checker<'a> {
     }
 
     fn endpoint(&mut self) -> Option<BaseUrl> {
-        let Some(found) = self.finder.find_own(&table::ENDPOINT) else {
+        let Some(found) = self.finder.find(&table::ENDPOINT) else {
             self.missing("the URL of CloudAPI", &[&table::ENDPOINT]);
             return None;
         };
@@ -481,10 +451,6 @@ impl<'a> Checker<'a> {
     fn missing(&mut self, what: &'static str, rows: &[&Row]) {
         let mut names = Vec::new();
         for row in rows {
-            if let Some(profile) = self.finder.profile {
-                names.push(format!("{} of profile {}", row.yaml_key(), profile.name));
-                continue;
-            }
             if row.is_flag() {
                 names.push(format!("--{}", row.key()));
             }

@@ -10,24 +10,16 @@ use std::collections::BTreeMap;
 
 use super::table::{ROWS, Row, Section};
 
-/// What a file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileContent {
     /// Texts by section and key (as in gcfg). Lists are joined by commas.
     pub(super) values: BTreeMap<(Section, &'static str), String>,
-    /// Several data centers; empty: one, as `values` say.
-    pub(super) profiles: Vec<RawProfile>,
+    /// Whether it has `profiles`, which were several data centers once.
+    pub(super) profiles: bool,
     /// What is odd but means nothing.
     pub(super) warnings: Vec<String>,
     /// Whether it is YAML: then keys are named so in messages.
     pub(super) yaml: bool,
-}
-
-/// One of several data centers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RawProfile {
-    pub(super) name: String,
-    pub(super) values: BTreeMap<&'static str, String>,
 }
 
 impl FileContent {

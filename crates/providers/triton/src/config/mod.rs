@@ -38,63 +38,38 @@ pub fn file_values(text: &str) -> Result<BTreeMap<(table::Section, &'static str)
     Ok(file::FileContent::read(text)?.values)
 }
 
-/// The checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data centers, at least one; the first is the default.
-    pub profiles: Vec<Profile>,
-    /// What all calls have in common.
-    pub calls: CallConfig,
-    /// The cluster's name, in names of machines and groups.
-    pub cluster_name: String,
-    /// Whether the change feed is followed.
-    pub changefeed: bool,
-    /// How often all machines are listed.
-    pub resync: Duration,
-    /// About nodes.
-    pub nodes: NodeConfig,
-    /// About Services.
-    pub load_balancer: LoadBalancerConfig,
-    /// About routes.
-    pub routes: RouteConfig,
-    /// About metrics of machines.
-    pub metrics: MetricsConfig,
-    /// What is odd but does not stop the start.
-    pub warnings: Vec<String>,
-}
-
-/// One data center.
-#[derive(Clone, Debug)]
-pub struct Profile {
-    /// Its name; empty where there is only one.
-    pub name: String,
-    /// How it is reached.
     pub connection: Connection,
-    /// Its name, where CloudAPI is not to be asked for it.
+    /// The data center's name, where CloudAPI is not to be asked for it.
     pub datacenter: Option<String>,
     /// The region of its nodes, where it is not the data center's name.
     pub region: Option<String>,
     /// Likewise the zone.
     pub zone: Option<String>,
+    pub calls: CallConfig,
+    pub cluster_name: String,
+    pub changefeed: bool,
+    pub resync: Duration,
+    pub nodes: NodeConfig,
+    pub load_balancer: LoadBalancerConfig,
+    pub routes: RouteConfig,
+    pub metrics: MetricsConfig,
+    /// What is odd but does not stop the start.
+    pub warnings: Vec<String>,
 }
 
-/// How CloudAPI is reached, and as whom.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Where it is.
     pub endpoint: BaseUrl,
-    /// Whose key it is.
     pub owner: Owner,
     /// The account whose machines are meant, where it is not the key's.
     pub act_as: Option<String>,
-    /// Roles to ask for.
     pub roles: Vec<String>,
     pub key: Arc<PrivateKey>,
     /// What the key was read from.
     pub key_text: Secret,
-    /// Certificates are not checked.
     pub insecure: bool,
-    /// Further authorities.
     pub authorities: Option<Authorities>,
 }
 
@@ -116,215 +91,125 @@ impl Connection {
     }
 }
 
-/// Certificates of authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorities {
-    /// Where they were given.
     pub origin: String,
-    /// In PEM form.
     pub pem: String,
 }
 
-/// What all calls have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallConfig {
-    /// `Accept-Version`.
     pub api_version: String,
-    /// The limit for one request.
     pub request_timeout: Duration,
-    /// Requests per second.
     pub qps: u32,
-    /// Requests at once.
     pub burst: u32,
-    /// Whether method and path are signed.
     pub sign_request_target: bool,
 }
 
-/// What is said about nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// Whether machines are found by names and the like.
     pub name_match: bool,
-    /// Keys of tags that become labels.
     pub labels_from_tags: Vec<String>,
 }
 
-/// How Services are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BalancerMode {
-    /// By a DNS name of all nodes.
     Cns,
-    /// By load balancer machines.
     Clb,
     /// Not at all, unless they say it.
     None,
 }
 
-/// How the DNS names of Services are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelStyle {
     /// `<service>.<namespace>`.
     Dotted,
-    /// Without dots.
     Flat,
 }
 
-/// What is said about Services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a setting of its own that has nothing to do with the others"
 )]
 pub struct LoadBalancerConfig {
-    /// The mode of Services that name none.
     pub mode: BalancerMode,
-    /// Network outside, by id or name.
     pub public_network: Option<String>,
-    /// Network inside, by id or name.
     pub private_network: Option<String>,
-    /// DNS zone outside.
     pub cns_suffix_public: Option<String>,
-    /// DNS zone inside.
     pub cns_suffix_private: Option<String>,
-    /// How names are made.
     pub cns_label_style: LabelStyle,
-    /// Whether machines of the other controller are taken over.
     pub adopt_legacy: bool,
-    /// Whether the name service may be switched on.
     pub cns_enable_account: bool,
-    /// Whether firewall rules are kept.
     pub firewall: bool,
-    /// Image of load balancer machines, by id or name.
     pub clb_image: String,
-    /// Package of load balancer machines, by id or name.
     pub clb_package: Option<String>,
-    /// Machines of each Service.
     pub clb_replicas: u8,
-    /// Images beside that one that Services may ask for.
     pub allowed_images: Vec<String>,
-    /// Packages beside that one that Services may ask for.
     pub allowed_packages: Vec<String>,
-    /// The most machines that a Service may ask for.
     pub max_replicas: u8,
-    /// How long a machine may take to run.
     pub provision_timeout: Duration,
-    /// How long a machine may take to be gone.
     pub delete_timeout: Duration,
-    /// Whether machines are protected.
     pub clb_deletion_protection: bool,
 }
 
-/// What is said about routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteConfig {
-    /// Whether there are any.
     pub enabled: bool,
     /// Fabric networks by id or name; empty: those that nodes are on.
     pub networks: Vec<String>,
 }
 
-/// What is done about metrics of machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsMode {
-    /// Nothing.
     Off,
-    /// Prometheus is led to them.
     Discovery,
-    /// They are fetched and shown.
     Export,
 }
 
-/// What is said about metrics of machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsConfig {
-    /// What is done.
     pub mode: MetricsMode,
     /// Where the metrics service is; none: what CloudAPI says.
     pub cmon_endpoint: Option<BaseUrl>,
 }
 
-/// One value that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A value that must be there is not.
     #[error("{what} is missing: give {names}")]
-    Missing {
-        what: &'static str,
-        /// Where it can be given.
-        names: String,
-    },
-    /// The file cannot be read.
+    Missing { what: &'static str, names: String },
     #[error("the cloud config file cannot be read: {reason}")]
-    File {
-        /// Why, and where.
-        reason: String,
-    },
-    /// A file that a value names cannot be read.
+    File { reason: String },
     #[error("{origin}: the file {path} cannot be read: {reason}")]
     Unreadable {
-        /// Which value.
         origin: String,
-        /// The file.
         path: String,
-        /// Why.
         reason: String,
     },
-    /// The private key cannot be used.
     #[error("{origin}: {source}")]
-    Key {
-        /// Which value.
-        origin: String,
-        /// Why.
-        source: KeyError,
-    },
-    /// The key id is none.
+    Key { origin: String, source: KeyError },
     #[error("{origin}: {source}")]
-    KeyId {
-        /// Which value.
-        origin: String,
-        /// Why.
-        source: KeyIdError,
-    },
-    /// The key id is another key's.
+    KeyId { origin: String, source: KeyIdError },
     #[error("{origin} is {configured}, but the private key ({key_origin}) is {key}")]
     OtherKey {
-        /// Where the id was given.
         origin: String,
-        /// The id.
         configured: String,
-        /// Where the key was given.
         key_origin: String,
-        /// The key's own fingerprints.
         key: String,
     },
     /// The URL cannot be used. It is not shown: it may hold a password.
     #[error("{origin}: {reason}")]
-    Url {
-        /// Which value.
-        origin: String,
-        /// Why.
-        reason: String,
-    },
-    /// A sub-user's key can only be used in its own account.
+    Url { origin: String, reason: String },
     #[error(
         "triton-user ({user}) and triton-act-as ({act_as}) exclude each other: with the key of a \
          sub-user the server ignores the account in the path"
     )]
-    UserAndActAs {
-        /// Where the user was given.
-        user: String,
-        /// Where the account was given.
-        act_as: String,
-    },
-    /// A profile has no name, or that of another.
-    #[error("profiles[{number}]: {reason}")]
-    Profile {
-        /// Counted from 0.
-        number: usize,
-        /// Why.
-        reason: String,
-    },
-    /// Another value.
+    UserAndActAs { user: String, act_as: String },
+    #[error(
+        "profiles: a Triton cloud is one data center; write each of them as a cloud of its own in \
+         bowline.yaml (--config)"
+    )]
+    Profiles,
     #[error(transparent)]
     Setting(#[from] SettingError),
 }

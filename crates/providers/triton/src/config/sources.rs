@@ -6,31 +6,24 @@ use std::path::Path;
 
 use bowline_provider::SecretContent;
 
-use super::file::{FileContent, RawProfile};
+use super::file::FileContent;
 use super::table::Row;
 
-/// Whether a private key is in a Secret.
 pub(crate) fn has_key(secret: &SecretContent) -> bool {
     let mut keys = super::table::PRIVATE_KEY.secret.iter();
     keys.any(|key| secret.get(key).is_some_and(|text| !text.trim().is_empty()))
 }
 
-/// Everything that a configuration is read from.
 pub struct Given<'a> {
     /// Flags by name, without the dashes: those of [`super::table::ROWS`] that have one.
     pub flags: &'a BTreeMap<String, String>,
-    /// What the Secret holds, if there is one.
     pub secret: Option<&'a SecretContent>,
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of the cloud config file, if there is one.
     pub file: Option<&'a str>,
-    /// Reads a file that a value names.
     pub read: &'a dyn Fn(&Path) -> io::Result<String>,
-    /// `--cluster-name`.
     pub cluster_name: &'a str,
 }
 
-/// Who said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Flag,
@@ -39,7 +32,6 @@ pub(super) enum Source {
     File,
 }
 
-/// A text that somebody gave.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) text: String,
@@ -50,40 +42,19 @@ pub(super) struct Found {
     pub(super) key: String,
 }
 
-/// Finds values: for one profile, or for all there is only one of.
 #[derive(Clone, Copy)]
 pub(super) struct Finder<'a> {
     pub(super) given: &'a Given<'a>,
     pub(super) file: &'a FileContent,
-    pub(super) profile: Option<&'a RawProfile>,
 }
 
 impl Finder<'_> {
-    /// The value of a row, from whoever says it first. What is said of one profile is not said of
-    /// others, so that a profile's own word goes before all else.
+    /// The value of a row, from whoever says it first.
     pub(super) fn find(&self, row: &Row) -> Option<Found> {
-        self.of_profile(row)
-            .or_else(|| self.flag(row))
+        self.flag(row)
             .or_else(|| self.secret(row))
             .or_else(|| self.environment(row))
             .or_else(|| self.file(row))
-    }
-
-    /// The same without what belongs to no profile in particular.
-    pub(super) fn find_own(&self, row: &Row) -> Option<Found> {
-        if self.profile.is_some() {
-            self.of_profile(row)
-        } else {
-            self.find(row)
-        }
-    }
-
-    fn of_profile(&self, row: &Row) -> Option<Found> {
-        let profile = self.profile?;
-        let text = profile.values.get(row.key())?;
-        let key = row.yaml_key();
-        let name = format!("{key} of profile {}", profile.name);
-        found(text, Source::File, name, &key)
     }
 
     fn flag(&self, row: &Row) -> Option<Found> {
@@ -112,10 +83,6 @@ impl Finder<'_> {
     }
 
     fn file(&self, row: &Row) -> Option<Found> {
-        // What profiles say replaces what `global` says.
-        if self.profile.is_some() && row.connection {
-            return None;
-        }
         let text = self.file.values.get(&(row.section, row.key()))?;
         found(text, Source::File, self.file.name(row), row.key())
     }

@@ -10,10 +10,8 @@ use super::find::dnsify;
 use crate::api::{Machine, MachineState, Network, Nic};
 use crate::id::provider_id;
 
-/// The prefix of labels and annotations.
 pub const PREFIX: &str = "cloud.tritoncompute/";
 
-/// What is known beside the machine itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Knowledge<'a> {
     /// All networks and pools; those of cards that no list shows are not among them.
@@ -24,7 +22,6 @@ pub(super) struct Knowledge<'a> {
     pub(super) dns_names: &'a [String],
     pub(super) region: &'a str,
     pub(super) zone: &'a str,
-    /// Tags that become labels.
     pub(super) labels_from_tags: &'a [String],
 }
 
@@ -119,7 +116,6 @@ fn is_global(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether a card is on a public network.
 pub(crate) fn is_public(nic: &Nic, networks: &BTreeMap<Uuid, Network>) -> bool {
     match nic.network.and_then(|id| networks.get(&id)) {
         Some(network) => network.public,
@@ -216,6 +212,7 @@ mod tests {
     use super::*;
     use crate::api::TagValue;
     use crate::testing::{machine, node};
+    use serde_json::json;
 
     const ID: Uuid = Uuid::from_u128(1);
     const ACCOUNT: Uuid = Uuid::from_u128(0xaaaa_aaaa_0000_4000_8000_0000_0000_000a);
@@ -223,23 +220,17 @@ mod tests {
     const FABRIC: Uuid = Uuid::from_u128(0x2222_2222_0000_4000_8000_0000_0000_0000);
 
     fn networks() -> BTreeMap<Uuid, Network> {
-        let network = |id, public, zone: &str| Network {
-            id,
-            name: String::new(),
-            public,
-            fabric: !public,
-            vlan_id: None,
-            subnet: String::new(),
-            routes: BTreeMap::new(),
-            suffixes: Some(vec![
-                format!("svc.{ACCOUNT}.{zone}"),
-                format!("inst.{ACCOUNT}.{zone}"),
-            ]),
-        };
-        BTreeMap::from([
-            (PUBLIC, network(PUBLIC, true, "eg-1.cns.example.com")),
-            (FABRIC, network(FABRIC, false, "int.eg-1.example.com")),
-        ])
+        let networks = [
+            (PUBLIC, true, "eg-1.cns.example.com"),
+            (FABRIC, false, "int.eg-1.example.com"),
+        ];
+        networks
+            .map(|(id, public, zone)| {
+                let suffixes = ["svc", "inst"].map(|it| format!("{it}.{ACCOUNT}.{zone}"));
+                let body = json!({"id": id, "public": public, "suffixes": suffixes});
+                (id, serde_json::from_value(body).unwrap())
+            })
+            .into()
     }
 
     fn nic(ip: &str, network: Uuid, primary: bool) -> Nic {
@@ -290,19 +281,11 @@ mod tests {
         );
         // Only names that the name service has.
         assert_eq!(shown(&machine, &[]).len(), 3);
-        assert_eq!(
-            shown(&machine, &names[..1]).last().unwrap(),
-            &format!("ExternalDNS:{outside}")
-        );
+        let last = shown(&machine, &names[..1]).pop();
+        assert_eq!(last, Some(format!("ExternalDNS:{outside}")));
         machine.nics.as_mut().unwrap().pop();
-        assert_eq!(
-            shown(&machine, &[]),
-            [
-                "InternalIP:203.0.113.10",
-                "ExternalIP:203.0.113.10",
-                "Hostname:k8s-1"
-            ]
-        );
+        let (inside, outside) = ("InternalIP:203.0.113.10", "ExternalIP:203.0.113.10");
+        assert_eq!(shown(&machine, &[]), [inside, outside, "Hostname:k8s-1"]);
     }
 
     #[test]
@@ -316,14 +299,8 @@ mod tests {
             nic("", pool, false),
             nic("100.64.0.9", pool, false),
         ]);
-        assert_eq!(
-            shown(&machine, &[]),
-            [
-                "InternalIP:100.64.0.9",
-                "ExternalIP:198.51.100.7",
-                "Hostname:k8s-1"
-            ]
-        );
+        let (inside, outside) = ("InternalIP:100.64.0.9", "ExternalIP:198.51.100.7");
+        assert_eq!(shown(&machine, &[]), [inside, outside, "Hostname:k8s-1"]);
         for (ip, wanted) in [
             ("10.0.0.1", false),
             ("172.16.0.1", false),
@@ -343,17 +320,13 @@ mod tests {
             nic("10.0.0.1", FABRIC, false),
             nic("10.0.0.2", FABRIC, true),
         ]);
-        assert_eq!(
-            shown(&machine, &[])[..2],
-            ["InternalIP:10.0.0.2", "InternalIP:10.0.0.1"]
-        );
+        let both = ["InternalIP:10.0.0.2", "InternalIP:10.0.0.1"];
+        assert_eq!(shown(&machine, &[])[..2], both);
         // One and the same name is given once.
         let name = format!("k8s-1.inst.{ACCOUNT}.eg-1.cns.example.com");
         machine.nics = Some(vec![nic("198.51.100.7", pool, true)]);
-        assert_eq!(
-            shown(&machine, std::slice::from_ref(&name)).last().unwrap(),
-            &format!("ExternalDNS:{name}")
-        );
+        let last = shown(&machine, std::slice::from_ref(&name)).pop();
+        assert_eq!(last, Some(format!("ExternalDNS:{name}")));
     }
 
     #[test]
@@ -400,25 +373,16 @@ mod tests {
         let labels = described(&machine, &[], &tags).extra_labels;
         assert!(labels.keys().all(|key| is_own_label(key)), "they may go");
         assert!(!is_own_label("cloud.tritoncompute/other") && !is_own_label("tag.example.com/env"));
-        let labels: Vec<(&str, &str)> = labels
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str()))
-            .collect();
         let compute_node = Uuid::from_u128(5).to_string();
-        assert_eq!(
-            labels,
-            [
-                ("cloud.tritoncompute/brand", "bhyve"),
-                ("cloud.tritoncompute/compute-node", compute_node.as_str()),
-                ("tag.cloud.tritoncompute/env", "prod-eu"),
-                ("tag.cloud.tritoncompute/on", "true"),
-            ]
-        );
+        let expected = [
+            ("cloud.tritoncompute/brand", "bhyve"),
+            ("cloud.tritoncompute/compute-node", compute_node.as_str()),
+            ("tag.cloud.tritoncompute/env", "prod-eu"),
+            ("tag.cloud.tritoncompute/on", "true"),
+        ];
+        assert!(labels.iter().map(|(k, v)| (&**k, &**v)).eq(expected));
         machine.tags.remove("env");
-        assert!(
-            !described(&machine, &[], &tags)
-                .extra_labels
-                .contains_key("tag.cloud.tritoncompute/env")
-        );
+        let labels = described(&machine, &[], &tags).extra_labels;
+        assert!(!labels.contains_key("tag.cloud.tritoncompute/env"));
     }
 }

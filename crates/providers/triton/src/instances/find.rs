@@ -12,20 +12,16 @@ use crate::id::{claim, hyphenated, machine_id};
 /// Names a node's machine, where nothing else does.
 pub const INSTANCE_ID: &str = "cloud.tritoncompute/instance-id";
 
-/// What has to be asked about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// Nothing: it is somebody else's.
     Nothing,
     /// Nothing: its provider id is none that this cloud gives.
     Malformed(String),
-    /// What became of that machine.
     Machine(Uuid),
-    /// Whether there is a machine for it.
     Any,
 }
 
-/// What has to be asked about that node.
 pub(super) fn question(node: &Node) -> Question {
     match claim(node) {
         Claim::Malformed(why) => Question::Malformed(why),
@@ -40,7 +36,6 @@ pub(super) fn question(node: &Node) -> Question {
     }
 }
 
-/// The machine for a node without a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     One(Uuid),
@@ -180,11 +175,8 @@ mod tests {
             assert_eq!(dnsify(name), wanted);
         }
         let exact = [machine(id(1), "My_Node.01"), machine(id(2), "my-node-01")];
-        assert_eq!(
-            found(&node("my-node-01", ""), &exact),
-            Match::One(id(2)),
-            "exact wins"
-        );
+        let found = found(&node("my-node-01", ""), &exact);
+        assert_eq!(found, Match::One(id(2)), "exact wins");
     }
 
     #[test]
@@ -217,10 +209,8 @@ mod tests {
         let two = [with_address(1), with_address(2)];
         assert_eq!(found(&node, &two), Match::Several(vec![id(1), id(2)]));
         let twins = [machine(id(1), "a.b"), machine(id(2), "a_b")];
-        assert_eq!(
-            found(&crate::testing::node("a-b", ""), &twins),
-            Match::Several(vec![id(1), id(2)])
-        );
+        node.name = "a-b".to_owned();
+        assert_eq!(found(&node, &twins), Match::Several(vec![id(1), id(2)]));
     }
 
     #[test]
@@ -228,34 +218,26 @@ mod tests {
         let machines = [machine(id(1), "n"), machine(id(2), "other")];
         let all: BTreeMap<Uuid, Machine> = machines.iter().map(|it| (it.id, it.clone())).collect();
         let mut annotated = node("n", "");
-        annotated
-            .annotations
-            .insert(INSTANCE_ID.to_owned(), id(2).to_string());
+        let annotate = |node: &mut Node, id: Uuid| {
+            let key = INSTANCE_ID.to_owned();
+            node.annotations.insert(key, id.to_string());
+        };
+        annotate(&mut annotated, id(2));
         assert_eq!(find(&annotated, &all, None, true), Match::One(id(2)));
         assert_eq!(find(&annotated, &all, None, false), Match::One(id(2)));
         assert_eq!(find(&node("n", ""), &all, None, false), Match::None);
         // An annotation that names no machine says nothing.
-        annotated
-            .annotations
-            .insert(INSTANCE_ID.to_owned(), id(7).to_string());
+        annotate(&mut annotated, id(7));
         assert_eq!(find(&annotated, &all, None, true), Match::One(id(1)));
+        let zone = format!("inst.{ACCOUNT}.eg-1.example.com");
         for (name, wanted) in [
-            (
-                format!("n.inst.{ACCOUNT}.eg-1.example.com"),
-                Match::One(id(1)),
-            ),
-            (
-                format!("{}.inst.{ACCOUNT}.eg-1.example.com", id(2)),
-                Match::One(id(2)),
-            ),
+            (format!("n.{zone}"), Match::One(id(1))),
+            (format!("{}.{zone}", id(2)), Match::One(id(2))),
             (format!("n.inst.{ACCOUNT}."), Match::None),
             ("n.inst.acme.eg-1.example.com".to_owned(), Match::None),
         ] {
-            assert_eq!(
-                find(&node(&name, ""), &all, Some(ACCOUNT), true),
-                wanted,
-                "{name}"
-            );
+            let found = find(&node(&name, ""), &all, Some(ACCOUNT), true);
+            assert_eq!(found, wanted, "{name}");
         }
         let mut docker = machine(id(1), "n");
         docker.docker = true;
@@ -269,9 +251,7 @@ mod tests {
         let upper = node("n", "triton:///5B1E2D3C-0001-4002-8000-000000000001");
         assert_eq!(question(&upper), Question::Machine(id(1)));
         assert_eq!(question(&node("n", "")), Question::Any);
-        assert!(matches!(
-            question(&node("n", "triton://x")),
-            Question::Malformed(_)
-        ));
+        let malformed = question(&node("n", "triton://x"));
+        assert!(matches!(malformed, Question::Malformed(_)));
     }
 }

@@ -20,26 +20,22 @@ mod vanishing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{
     BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Node,
     NodeMetadata, Regarding,
 };
-use bowline_http::Clock;
-use bowline_provider::EventOutbox;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::api::{Machine, MachineRead};
-use crate::config::NodeConfig;
-use crate::interest::ActivityGate;
-use crate::metrics::TritonMetrics;
+use crate::api::{ApiError, Machine, MachineRead};
+use crate::context::Context;
 use crate::roll::Listing;
-use crate::site::DataCenter;
+use crate::{lock, remember};
 use describe::{Knowledge, describe, power};
 use find::{Match, Question, find, question};
 use vanishing::{Judgement, Vanishing};
@@ -64,22 +60,11 @@ const READS_AT_ONCE: usize = 4;
 
 /// Nodes whose being ambiguous is remembered to have been told; beyond, the memory begins anew.
 const AMBIGUOUS_REMEMBERED: usize = 5_000;
-/// The event on a node that several machines fit.
 const AMBIGUOUS: &str = "AmbiguousInstance";
-/// The event about too many machines that are gone at once.
 const MASS: &str = "MassDisappearance";
 
-const REGION: &str = "topology.kubernetes.io/region";
-
-/// What all data centers know about machines.
 pub(crate) struct Machines {
-    sites: Vec<Arc<DataCenter>>,
-    config: NodeConfig,
-    resync: Duration,
-    clock: Clock,
-    interest: Arc<ActivityGate>,
-    metrics: TritonMetrics,
-    news: Arc<EventOutbox>,
+    context: Arc<Context>,
     /// What was told about nodes (by uid) that several machines fit, so that it is told once.
     ambiguous: Mutex<BTreeMap<String, String>>,
     vanishing: Mutex<Vanishing>,
@@ -88,7 +73,6 @@ pub(crate) struct Machines {
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
 }
 
-/// What was found out about one machine.
 enum Reading {
     Live(Box<Machine>),
     Gone(Evidence),
@@ -96,23 +80,9 @@ enum Reading {
 }
 
 impl Machines {
-    pub(crate) fn new(
-        sites: Vec<Arc<DataCenter>>,
-        config: NodeConfig,
-        resync: Duration,
-        clock: Clock,
-        interest: Arc<ActivityGate>,
-        metrics: TritonMetrics,
-        news: Arc<EventOutbox>,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<Context>) -> Self {
         Self {
-            sites,
-            config,
-            resync,
-            clock,
-            interest,
-            metrics,
-            news,
+            context: Arc::clone(context),
             ambiguous: Mutex::default(),
             vanishing: Mutex::default(),
             credentials: AtomicU64::new(0),
@@ -123,73 +93,46 @@ impl Machines {
     /// Forgets what other credentials showed.
     pub(crate) fn credentials_changed(&self) {
         self.credentials.fetch_add(1, Ordering::AcqRel);
-        self.lock_names().clear();
+        lock(&self.names).clear();
     }
 
     /// One answer for each node. `whole`: with addresses and labels, not only whether it is there.
     async fn answers(&self, nodes: &[Arc<Node>], whole: bool) -> Vec<Lookup> {
-        self.interest.show();
+        self.context.interest.show();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
-        let regions = self.regions().await;
-        for (at_site, site) in self.sites.iter().enumerate() {
-            let bound = |node: &Node| is_bound(node, at_site, &regions);
-            let open: Vec<usize> = (0..nodes.len())
-                .filter(|&at| !matches!(answers[at], Some(Lookup::Found(_))))
-                .filter(|&at| matches!(questions[at], Question::Machine(_) | Question::Any))
-                .filter(|&at| bound(&nodes[at]))
-                .collect();
-            if open.is_empty() {
-                continue;
-            }
-            let asked: Vec<(&Node, &Question)> = open
-                .iter()
-                .map(|&at| (&*nodes[at], &questions[at]))
-                .collect();
-            let found = self.ask(site, &asked, whole).await;
+        let open: Vec<usize> = (0..nodes.len())
+            .filter(|&at| answers[at].is_none())
+            .collect();
+        if !open.is_empty() {
+            let asked = open.iter().map(|&at| (&*nodes[at], &questions[at]));
+            let asked: Vec<(&Node, &Question)> = asked.collect();
+            let found = self.ask(&asked, whole).await;
             for (at, lookup) in open.into_iter().zip(found) {
-                let former = answers[at].take();
-                answers[at] = Some(combine(former, lookup));
+                answers[at] = Some(lookup);
             }
         }
-        let answers: Vec<Lookup> = answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or(Lookup::NotMine))
-            .collect();
+        let answers = or_not_mine(answers);
         self.hold_vanishing(&questions, answers)
     }
 
-    /// The regions of all data centers, as far as they are known; not asked for where there is only one.
-    async fn regions(&self) -> Vec<Option<String>> {
-        if self.sites.len() < 2 {
-            return vec![None; self.sites.len()];
-        }
-        let mut regions = Vec::new();
-        for site in &self.sites {
-            regions.push(site.place().await.ok().map(|(region, _)| region));
-        }
-        regions
-    }
-
-    /// The answers of one data center.
-    async fn ask(
-        &self,
-        site: &DataCenter,
-        asked: &[(&Node, &Question)],
-        whole: bool,
-    ) -> Vec<Lookup> {
+    async fn ask(&self, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
         // Whether a machine is there is asked because its node does not answer: that is no time for an old
         // list.
-        let age = if whole { self.resync } else { LIST_AGE };
-        let listing = match self.listing_for(site, asked, age).await {
+        let age = if whole {
+            self.context.config.resync
+        } else {
+            LIST_AGE
+        };
+        let listing = match self.listing_for(asked, age).await {
             Ok(listing) => listing,
             Err(error) => {
                 let failed = |_| Lookup::CannotTell(error.copy());
                 return asked.iter().map(failed).collect();
             }
         };
-        let account = if self.config.name_match || whole {
-            site.account().await.ok()
+        let account = if self.context.config.nodes.name_match || whole {
+            self.context.site.account().await.ok()
         } else {
             None
         };
@@ -208,7 +151,7 @@ impl Machines {
             .filter(|id| !listing.machines.contains_key(id))
             .copied()
             .collect();
-        let read = self.read_missing(site, missing).await;
+        let read = self.read_missing(missing).await;
         let machine_of = |id: Uuid| match read.get(&id) {
             Some(Reading::Live(machine)) => Ok(&**machine),
             Some(Reading::Gone(evidence)) => Err(Lookup::Gone(evidence.clone())),
@@ -236,8 +179,8 @@ impl Machines {
         }
         let cns = account.filter(|account| account.triton_cns_enabled);
         let described = if whole {
-            self.describe(site, asked, &live, cns.map(|account| account.id))
-                .await
+            let account = cns.map(|account| account.id);
+            self.describe(asked, &live, account).await
         } else {
             Ok(live
                 .iter()
@@ -247,7 +190,7 @@ impl Machines {
         match described {
             Ok(described) => {
                 for ((at, machine), instance) in live.iter().zip(described) {
-                    self.metrics.state(&asked[*at].0.name, machine);
+                    self.context.metrics.state(&asked[*at].0.name, machine);
                     answers[*at] = Some(match instance {
                         Ok(instance) => Lookup::Found(Box::new(instance)),
                         Err(error) => Lookup::CannotTell(error),
@@ -260,28 +203,24 @@ impl Machines {
                 }
             }
         }
-        answers
-            .into_iter()
-            .map(|it| it.unwrap_or(Lookup::NotMine))
-            .collect()
+        or_not_mine(answers)
     }
 
     /// The last list, unless it leaves something open and is not quite new.
     async fn listing_for(
         &self,
-        site: &DataCenter,
         asked: &[(&Node, &Question)],
         age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
         let start = Instant::now();
-        let listing = site.roll.recent(age).await?;
+        let listing = self.context.site.roll.recent(age).await?;
         let open = |(_, question): &(&Node, &Question)| match question {
             Question::Machine(id) => !listing.machines.contains_key(id),
             _ => true,
         };
         let old = start.saturating_duration_since(listing.asked) > LIST_AGE;
         if old && asked.iter().any(open) {
-            return site.roll.recent(LIST_AGE).await;
+            return self.context.site.roll.recent(LIST_AGE).await;
         }
         Ok(listing)
     }
@@ -292,7 +231,12 @@ impl Machines {
         listing: &Listing,
         account: Option<Uuid>,
     ) -> Result<Option<Uuid>, CloudError> {
-        match find(node, &listing.machines, account, self.config.name_match) {
+        match find(
+            node,
+            &listing.machines,
+            account,
+            self.context.config.nodes.name_match,
+        ) {
             Match::One(id) => Ok(Some(id)),
             Match::None => Ok(None),
             Match::Several(ids) => {
@@ -311,30 +255,18 @@ impl Machines {
 
     /// Tells once that several machines fit a node; once more if they are others.
     fn tell_ambiguous(&self, node: &Node, text: &str) {
-        let mut told = self
-            .ambiguous
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.ambiguous);
         if told.get(&node.uid).is_some_and(|before| before == text) {
             return;
         }
-        if told.len() >= AMBIGUOUS_REMEMBERED {
-            told.clear();
-        }
-        told.insert(node.uid.clone(), text.to_owned());
-        self.news.warn_on(node, AMBIGUOUS, text);
+        let (uid, most) = (node.uid.clone(), AMBIGUOUS_REMEMBERED);
+        remember(&mut told, most, uid, text.to_owned());
+        self.context.news.warn_on(node, AMBIGUOUS, text);
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
-    async fn read_missing(
-        &self,
-        site: &DataCenter,
-        ids: BTreeSet<Uuid>,
-    ) -> BTreeMap<Uuid, Reading> {
-        let reads = stream::iter(ids.into_iter().take(CONFIRMATIONS))
-            .map(|id| async move { (id, site.api.machine(id).await) })
-            .buffered(READS_AT_ONCE);
-        let reads: Vec<_> = reads.collect().await;
+    async fn read_missing(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+        let reads = self.read_each(ids.into_iter().take(CONFIRMATIONS)).await;
         let mut readings = BTreeMap::new();
         let mut not_found = BTreeMap::new();
         for (id, read) in reads {
@@ -356,18 +288,24 @@ impl Machines {
             readings.insert(id, reading);
         }
         if !not_found.is_empty() {
-            readings.extend(self.confirm(site, not_found).await);
+            readings.extend(self.confirm(not_found).await);
         }
         readings
     }
 
-    /// Whether machines that answered 404 are gone.
-    async fn confirm(
+    async fn read_each(
         &self,
-        site: &DataCenter,
-        missing: BTreeMap<Uuid, String>,
-    ) -> Vec<(Uuid, Reading)> {
-        let proof = site.proof().await;
+        ids: impl Iterator<Item = Uuid>,
+    ) -> Vec<(Uuid, Result<MachineRead, ApiError>)> {
+        stream::iter(ids)
+            .map(|id| async move { (id, self.context.site.api.machine(id).await) })
+            .buffered(READS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn confirm(&self, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
+        let proof = self.context.site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -393,13 +331,12 @@ impl Machines {
     }
 
     fn gone(&self, text: String) -> Reading {
-        let at = self.clock.now();
+        let at = self.context.setting.clock.now();
         Reading::Gone(Evidence { text, at })
     }
 
     async fn describe(
         &self,
-        site: &DataCenter,
         asked: &[(&Node, &Question)],
         live: &[(usize, &Machine)],
         account: Option<Uuid>,
@@ -407,16 +344,16 @@ impl Machines {
         if live.is_empty() {
             return Ok(Vec::new());
         }
-        let (region, zone) = site.place().await?;
+        let (region, zone) = self.context.site.place().await?;
         let machines: Vec<&Machine> = live.iter().map(|(_, machine)| *machine).collect();
-        let networks = site.networks_of(&machines).await?;
+        let networks = self.context.site.networks_of(&machines).await?;
         let names = match account {
-            Some(_) => self.names(site, &machines).await,
+            Some(_) => self.names(&machines).await,
             None => BTreeMap::new(),
         };
         let mut described = Vec::new();
         for (at, machine) in live {
-            let with_nics = match site.with_nics(machine).await {
+            let with_nics = match self.context.site.with_nics(machine).await {
                 Ok(machine) => machine,
                 Err(error) => {
                     described.push(Err(error));
@@ -429,7 +366,7 @@ impl Machines {
                 dns_names: names.get(&machine.id).map_or(&[][..], Vec::as_slice),
                 region: &region,
                 zone: &zone,
-                labels_from_tags: &self.config.labels_from_tags,
+                labels_from_tags: &self.context.config.nodes.labels_from_tags,
             };
             described.push(Ok(describe(&with_nics, asked[*at].0, knowledge)));
         }
@@ -438,9 +375,9 @@ impl Machines {
 
     /// The DNS names of machines: only an answer about one machine has them. Without an answer there
     /// are none, and the machine is described all the same.
-    async fn names(&self, site: &DataCenter, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
+    async fn names(&self, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
         let (mut known, unknown) = {
-            let names = self.lock_names();
+            let names = lock(&self.names);
             let fresh = |id: &Uuid| {
                 let known = names.get(id).filter(|(at, _)| at.elapsed() < NAMES_AGE);
                 known.map(|(_, names)| (*id, names.clone()))
@@ -451,18 +388,13 @@ impl Machines {
             let unknown: BTreeSet<Uuid> = ids.filter(|id| !known.contains_key(id)).collect();
             (known, unknown)
         };
-        let reads = stream::iter(unknown.into_iter().take(NAMES_READ))
-            .map(|id| async move { (id, site.api.machine(id).await) })
-            .buffered(READS_AT_ONCE);
-        let reads: Vec<_> = reads.collect().await;
-        let mut remembered = self.lock_names();
+        let reads = self.read_each(unknown.into_iter().take(NAMES_READ)).await;
+        let mut remembered = lock(&self.names);
         for (id, read) in reads {
             if let Ok(MachineRead::Shown(machine)) = read {
                 let names = machine.dns_names.unwrap_or_default();
-                if remembered.len() >= NAMES_REMEMBERED {
-                    remembered.clear();
-                }
-                remembered.insert(id, (Instant::now(), names.clone()));
+                let now = (Instant::now(), names.clone());
+                remember(&mut remembered, NAMES_REMEMBERED, id, now);
                 known.insert(id, names);
             }
         }
@@ -484,13 +416,7 @@ impl Machines {
                     Lookup::NotMine | Lookup::CannotTell(_) => None,
                 }
             });
-        let judged = {
-            let mut vanishing = self
-                .vanishing
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            vanishing.judge(seen, Instant::now())
-        };
+        let judged = lock(&self.vanishing).judge(seen, Instant::now());
         let Judgement::Wait { gone, of, news } = judged else {
             return answers;
         };
@@ -500,8 +426,10 @@ impl Machines {
         );
         if news {
             warn!("{MASS}: {text}");
-            self.news.warn(Regarding::manager(), MASS, text.as_str());
-            self.metrics.mass_disappearances.inc();
+            self.context
+                .news
+                .warn(Regarding::manager(), MASS, text.as_str());
+            self.context.metrics.mass_disappearances.inc();
         }
         let held = |answer| match answer {
             Lookup::Gone(evidence) => {
@@ -513,23 +441,16 @@ impl Machines {
         answers.into_iter().map(held).collect()
     }
 
-    /// Whether every data center answers.
     async fn check(&self) -> Result<(), CloudError> {
         let credentials = self.credentials.load(Ordering::Acquire);
-        for site in &self.sites {
-            let now = Instant::now();
-            site.roll.since(now).await?;
-            site.account_since(Some(now)).await?;
-        }
+        let now = Instant::now();
+        self.context.site.roll.since(now).await?;
+        self.context.site.account_since(Some(now)).await?;
         if credentials != self.credentials.load(Ordering::Acquire) {
             let text = "the credentials changed while machines were listed";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
         Ok(())
-    }
-
-    fn lock_names(&self) -> MutexGuard<'_, BTreeMap<Uuid, (Instant, Vec<String>)>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -547,17 +468,11 @@ impl Instances for Machines {
     }
 }
 
-/// Whether a node may be of that data center: not if it says that it is in the region of another.
-fn is_bound(node: &Node, site: usize, regions: &[Option<String>]) -> bool {
-    let said = node.labels.get(REGION);
-    let known = |said: &String| regions.iter().any(|it| it.as_ref() == Some(said));
-    match said.filter(|said| known(said)) {
-        Some(said) => regions[site].as_ref() == Some(said),
-        None => true,
-    }
+fn or_not_mine(answers: Vec<Option<Lookup>>) -> Vec<Lookup> {
+    let answers = answers.into_iter();
+    answers.map(|it| it.unwrap_or(Lookup::NotMine)).collect()
 }
 
-/// What needs no asking.
 fn settled(question: &Question) -> Option<Lookup> {
     match question {
         Question::Nothing => Some(Lookup::NotMine),
@@ -567,19 +482,6 @@ fn settled(question: &Question) -> Option<Lookup> {
             Some(Lookup::CannotTell(error))
         }
         Question::Machine(_) | Question::Any => None,
-    }
-}
-
-/// Two data centers' words about one node: a machine's id is the same in no other, so that the one who
-/// has it is right; and it is gone only if all say so.
-fn combine(former: Option<Lookup>, latter: Lookup) -> Lookup {
-    use Lookup::{CannotTell, Found, Gone, NotMine};
-    match (former, latter) {
-        (None, latter) => latter,
-        (Some(found @ Found(_)), _) | (_, found @ Found(_)) => found,
-        (Some(unclear @ CannotTell(_)), _) | (_, unclear @ CannotTell(_)) => unclear,
-        (Some(Gone(_)), gone @ Gone(_)) => gone,
-        (Some(_), _) => NotMine,
     }
 }
 

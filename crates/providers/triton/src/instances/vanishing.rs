@@ -24,7 +24,6 @@ pub(super) struct Vanishing {
     since: Option<Instant>,
 }
 
-/// What to do about those that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Believe,
@@ -38,7 +37,6 @@ pub(super) enum Judgement {
 }
 
 impl Vanishing {
-    /// Takes what one look has shown.
     pub(super) fn judge(
         &mut self,
         seen: impl IntoIterator<Item = (Uuid, bool)>,
@@ -71,34 +69,25 @@ impl Vanishing {
 mod tests {
     use super::*;
 
-    fn look(all: u128, gone: u128) -> Vec<(Uuid, bool)> {
-        (0..all).map(|n| (Uuid::from_u128(n), n < gone)).collect()
+    fn judge(vanishing: &mut Vanishing, all: u128, gone: u128) -> Judgement {
+        let seen = (0..all).map(|n| (Uuid::from_u128(n), n < gone));
+        vanishing.judge(seen, Instant::now())
     }
 
     #[tokio::test(start_paused = true)]
     async fn triton_case_24_many_at_once_have_to_stay_away_for_ten_minutes() {
         let mut vanishing = Vanishing::default();
-        assert_eq!(
-            vanishing.judge(look(5, 0), Instant::now()),
-            Judgement::Believe
-        );
+        assert_eq!(judge(&mut vanishing, 5, 0), Judgement::Believe);
         let wait = |news| Judgement::Wait {
             gone: 5,
             of: 5,
             news,
         };
-        assert_eq!(vanishing.judge(look(5, 5), Instant::now()), wait(true));
+        assert_eq!(judge(&mut vanishing, 5, 5), wait(true));
         tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;
-        assert_eq!(
-            vanishing.judge(look(5, 5), Instant::now()),
-            wait(false),
-            "told once"
-        );
+        assert_eq!(judge(&mut vanishing, 5, 5), wait(false), "told once");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(
-            vanishing.judge(look(5, 5), Instant::now()),
-            Judgement::Believe
-        );
+        assert_eq!(judge(&mut vanishing, 5, 5), Judgement::Believe);
     }
 
     #[tokio::test(start_paused = true)]
@@ -110,27 +99,19 @@ mod tests {
             (100, 50, true),
             (100, 51, false),
         ] {
-            let judged = Vanishing::default().judge(look(all, gone), Instant::now());
+            let judged = judge(&mut Vanishing::default(), all, gone);
             assert_eq!(judged == Judgement::Believe, believed, "{gone} of {all}");
         }
         // Who comes back ends it, and the time begins anew.
         let mut vanishing = Vanishing::default();
-        vanishing.judge(look(5, 5), Instant::now());
+        judge(&mut vanishing, 5, 5);
         tokio::time::advance(Duration::from_secs(500)).await;
-        assert_eq!(
-            vanishing.judge(look(5, 0), Instant::now()),
-            Judgement::Believe
-        );
+        assert_eq!(judge(&mut vanishing, 5, 0), Judgement::Believe);
         tokio::time::advance(Duration::from_secs(500)).await;
-        assert!(matches!(
-            vanishing.judge(look(5, 5), Instant::now()),
-            Judgement::Wait { news: true, .. }
-        ));
+        let judged = judge(&mut vanishing, 5, 5);
+        assert!(matches!(judged, Judgement::Wait { news: true, .. }));
         // Nodes that are long gone are not counted.
         tokio::time::advance(COUNTED).await;
-        assert_eq!(
-            vanishing.judge(look(2, 2), Instant::now()),
-            Judgement::Believe
-        );
+        assert_eq!(judge(&mut vanishing, 2, 2), Judgement::Believe);
     }
 }

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::KeyError;
 
-/// What stands in the armour.
 #[derive(Debug)]
 pub(super) struct Armoured {
     /// What it says it is, such as `RSA PRIVATE KEY`.

@@ -62,7 +62,6 @@ fn colons(bytes: &[u8]) -> String {
     pairs.join(":")
 }
 
-/// Why a text is no key id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{text:?} is no fingerprint; want 16 hexadecimal pairs (with or without colons, or behind MD5:) \
@@ -75,9 +74,7 @@ pub struct KeyIdError {
 /// A key's id as people write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyId {
-    /// An MD5 fingerprint.
     Md5([u8; 16]),
-    /// A SHA-256 fingerprint.
     Sha256([u8; 32]),
 }
 
@@ -99,7 +96,6 @@ impl KeyId {
         md5_bytes(hex).map(Self::Md5).ok_or_else(wrong)
     }
 
-    /// Whether it is this key's.
     pub fn is_of(&self, key: &Fingerprint) -> bool {
         match self {
             Self::Md5(md5) => *md5 == key.md5,

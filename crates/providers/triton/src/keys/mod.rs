@@ -37,7 +37,6 @@ pub enum KeyError {
          or store a copy of the key without one (ssh-keygen -p -N '' -f COPY)"
     )]
     NoPassphrase,
-    /// It is encrypted with another passphrase.
     #[error("the passphrase does not open the private key")]
     WrongPassphrase,
     /// Encrypted in a form other than OpenSSH's.
@@ -51,19 +50,15 @@ pub enum KeyError {
          add its public half to the account"
     )]
     Dsa,
-    /// A key that lives in a token.
     #[error(
         "keys of security tokens ({0}) cannot sign unattended: make another key \
          (ssh-keygen -t ecdsa -m PEM -N '' -f NEW) and add its public half to the account"
     )]
     Token(String),
-    /// The public half.
     #[error("this is a public key; the private key is in the file of the same name without .pub")]
     Public,
-    /// An RSA key that is too short.
     #[error("RSA keys of less than 2048 bits are not supported")]
     TooShort,
-    /// Another curve or algorithm.
     #[error("keys of this kind are not supported ({0}); want RSA, ECDSA or Ed25519")]
     Unsupported(String),
     /// Not a key, or not whole.
@@ -86,7 +81,6 @@ enum Secret {
     Ed25519(Ed25519KeyPair),
 }
 
-/// How a key signs certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateSignature {
     /// PKCS#1 v1.5 with SHA-256.
@@ -201,7 +195,6 @@ impl PrivateKey {
 
 /// Certificates are judged by other code than requests, which knows SHA-384.
 impl PrivateKey {
-    /// How it signs certificates.
     pub fn certificate_signature(&self) -> CertificateSignature {
         match self.secret {
             Secret::Rsa(_) => CertificateSignature::RsaSha256,

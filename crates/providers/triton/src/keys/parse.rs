@@ -149,7 +149,6 @@ fn rsa_of_parts(pair: &RsaKeypair) -> Result<Secret, KeyError> {
     rsa(RsaKeyPair::from_components(&components))
 }
 
-/// The curves of ECDSA keys.
 #[derive(Clone, Copy)]
 enum Curve {
     P256,

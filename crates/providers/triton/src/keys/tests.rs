@@ -18,29 +18,24 @@ fn refused(text: &str, passphrase: Option<&str>) -> KeyError {
     PrivateKey::parse(text, passphrase).unwrap_err()
 }
 
+fn armoured(kind: &str, text: &str) -> String {
+    format!("-----BEGIN {kind} KEY-----\n{text}\n-----END {kind} KEY-----")
+}
+
 #[test]
 fn every_form_is_read_and_has_the_fingerprint_that_ssh_keygen_shows() {
     let p256 = "6f:33:33:33:1a:38:4e:c6:53:13:c7:12:ee:de:03:37";
     let p384 = "24:63:8d:9f:ec:87:5f:38:43:bd:ce:1e:18:de:d0:b5";
     let p521 = "29:4d:f6:30:b3:16:73:57:bb:cf:bf:7b:0d:aa:64:75";
     let ed25519 = "53:8e:a1:71:b7:9d:c3:02:f0:54:fc:02:cd:92:e8:8d";
+    let rsa = RSA_FINGERPRINT;
     for (text, passphrase, algorithm, fingerprint) in [
-        (key!("rsa.pkcs1"), None, "rsa-sha256", RSA_FINGERPRINT),
-        (key!("rsa.pkcs8"), None, "rsa-sha256", RSA_FINGERPRINT),
-        (key!("rsa.openssh"), None, "rsa-sha256", RSA_FINGERPRINT),
-        (
-            key!("rsa.encrypted"),
-            PASSPHRASE,
-            "rsa-sha256",
-            RSA_FINGERPRINT,
-        ),
+        (key!("rsa.pkcs1"), None, "rsa-sha256", rsa),
+        (key!("rsa.pkcs8"), None, "rsa-sha256", rsa),
+        (key!("rsa.openssh"), None, "rsa-sha256", rsa),
+        (key!("rsa.encrypted"), PASSPHRASE, "rsa-sha256", rsa),
         // A passphrase that is not needed does no harm.
-        (
-            key!("rsa.openssh"),
-            PASSPHRASE,
-            "rsa-sha256",
-            RSA_FINGERPRINT,
-        ),
+        (key!("rsa.openssh"), PASSPHRASE, "rsa-sha256", rsa),
         (key!("p256.openssh"), None, "ecdsa-sha256", p256),
         (key!("p256.sec1"), None, "ecdsa-sha256", p256),
         (key!("p256.pkcs8"), None, "ecdsa-sha256", p256),
@@ -78,93 +73,50 @@ fn a_key_is_read_with_what_people_put_around_it() {
         "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n{}",
         key!("p256.sec1")
     );
-    for text in [
-        &indented,
-        &windows,
-        &format!("# mine\n\n{RSA_PKCS1}\n\n"),
-        &parameters,
-    ] {
+    let around = format!("# mine\n\n{RSA_PKCS1}\n\n");
+    for text in [&indented, &windows, &around, &parameters] {
         PrivateKey::parse(text, None).unwrap();
     }
 }
 
 #[test]
 fn what_cannot_be_used_is_refused_with_a_way_out() {
-    let proc_type = refused(key!("rsa.proc-type"), PASSPHRASE).to_string();
-    assert!(
-        proc_type.contains("ssh-keygen -p -m PEM -N ''"),
-        "{proc_type}"
-    );
+    let old = refused(key!("rsa.proc-type"), PASSPHRASE).to_string();
+    assert!(old.contains("ssh-keygen -p -m PEM -N ''"), "{old}");
     let none = refused(key!("rsa.encrypted"), None);
     assert_eq!(none, KeyError::NoPassphrase);
     assert!(none.to_string().contains("ssh-keygen -p -N ''"), "{none}");
-    for (text, passphrase, wanted) in [
-        (
-            key!("p256.encrypted"),
-            Some("wrong"),
-            KeyError::WrongPassphrase,
-        ),
-        (key!("dsa.pem"), None, KeyError::Dsa),
-        (key!("rsa1024.pkcs1"), None, KeyError::TooShort),
-        ("ssh-rsa AAAA me@here", None, KeyError::Public),
-        (
-            "-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----",
-            None,
-            KeyError::Public,
-        ),
+    let wrong = refused(key!("p256.encrypted"), Some("wrong"));
+    assert_eq!(wrong, KeyError::WrongPassphrase);
+    let form = "BEGIN ENCRYPTED PRIVATE KEY";
+    let curve = KeyError::Unsupported("the curve 1.3.132.0.10".to_owned());
+    let token = armoured("OPENSSH PRIVATE", "c2stc3NoLWVkMjU1MTlAb3BlbnNzaC5jb20=");
+    let token_kind = "sk-ssh-ed25519@openssh.com".to_owned();
+    for (text, wanted) in [
+        (key!("dsa.pem"), KeyError::Dsa),
+        (key!("rsa1024.pkcs1"), KeyError::TooShort),
+        ("ssh-rsa AAAA me@here", KeyError::Public),
+        (&armoured("PUBLIC", "AA=="), KeyError::Public),
         (
             key!("rsa.encrypted-pkcs8"),
-            None,
-            KeyError::OldEncryption {
-                form: "BEGIN ENCRYPTED PRIVATE KEY",
-            },
+            KeyError::OldEncryption { form },
         ),
-        (
-            key!("k1.sec1"),
-            None,
-            KeyError::Unsupported("the curve 1.3.132.0.10".to_owned()),
-        ),
+        (key!("k1.sec1"), curve),
+        (&token, KeyError::Token(token_kind)),
     ] {
-        assert_eq!(refused(text, passphrase), wanted);
+        assert_eq!(refused(text, None), wanted);
     }
-    let token = refused(
-        "-----BEGIN OPENSSH PRIVATE KEY-----\nc2stc3NoLWVkMjU1MTlAb3BlbnNzaC5jb20=\n\
-         -----END OPENSSH PRIVATE KEY-----",
-        None,
-    );
-    assert_eq!(
-        token,
-        KeyError::Token("sk-ssh-ed25519@openssh.com".to_owned())
-    );
     for (text, words) in [
         ("", "is empty"),
         ("hunter2", "does not begin with"),
         ("-----BEGIN RSA PRIVATE KEY-----\nhunter2", "has no end"),
         ("-----BEGIN RSA PRIVATE KEY", "first line is not whole"),
-        (
-            "-----BEGIN RSA PRIVATE KEY-----\nhunter2?\n-----END RSA PRIVATE KEY-----",
-            "no base64",
-        ),
-        (
-            "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----",
-            "damaged",
-        ),
-        (
-            "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----",
-            "damaged",
-        ),
-        (
-            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
-            "damaged",
-        ),
-        (
-            "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",
-            "damaged",
-        ),
-        (
-            "-----BEGIN X25519 PRIVATE KEY-----\nAAAA\n-----END X25519 PRIVATE KEY-----",
-            "not supported",
-        ),
+        (&armoured("RSA PRIVATE", "hunter2?"), "no base64"),
+        (&armoured("RSA PRIVATE", "AAAA"), "damaged"),
+        (&armoured("EC PRIVATE", "AAAA"), "damaged"),
+        (&armoured("PRIVATE", "AAAA"), "damaged"),
+        (&armoured("OPENSSH PRIVATE", "AAAA"), "damaged"),
+        (&armoured("X25519 PRIVATE", "AAAA"), "not supported"),
     ] {
         let error = refused(text, None).to_string();
         assert!(error.contains(words), "{error}");
@@ -187,16 +139,12 @@ fn triton_case_02_a_key_id_is_taken_in_every_form_and_sent_in_one() {
         let id = KeyId::parse(text).unwrap();
         assert!(id.is_of(key.fingerprint()), "{text}");
         let shown = id.to_string();
-        assert!(
-            shown == RSA_FINGERPRINT || shown.starts_with("SHA256:peASj3"),
-            "{shown}"
-        );
+        let is_sha = shown.starts_with("SHA256:peASj3");
+        assert!(is_sha || shown == RSA_FINGERPRINT, "{shown}");
     }
     assert_eq!(key.fingerprint().md5(), RSA_FINGERPRINT);
-    assert_eq!(
-        key.fingerprint().sha256(),
-        "SHA256:peASj3+imk5oMKxH++6lQsrMM/3aiUwxFp0E/7CbhOc"
-    );
+    let sha256 = "SHA256:peASj3+imk5oMKxH++6lQsrMM/3aiUwxFp0E/7CbhOc";
+    assert_eq!(key.fingerprint().sha256(), sha256);
     for wrong in [
         "",
         "my key",
@@ -208,11 +156,8 @@ fn triton_case_02_a_key_id_is_taken_in_every_form_and_sent_in_one() {
         assert!(KeyId::parse(wrong).is_err(), "{wrong:?}");
     }
     let other = PrivateKey::parse(key!("p256.sec1"), None).unwrap();
-    assert!(
-        !KeyId::parse(RSA_FINGERPRINT)
-            .unwrap()
-            .is_of(other.fingerprint())
-    );
+    let id = KeyId::parse(RSA_FINGERPRINT).unwrap();
+    assert!(!id.is_of(other.fingerprint()));
 }
 
 #[test]
@@ -257,10 +202,8 @@ fn a_passphrase_can_be_taken_off() {
     let plain = PrivateKey::parse(text.reveal(), None).unwrap();
     let wanted = PrivateKey::parse(key!("p256.openssh"), None).unwrap();
     assert_eq!(plain.fingerprint(), wanted.fingerprint());
-    assert_eq!(
-        PrivateKey::decrypted(key!("p256.encrypted"), "wrong").unwrap_err(),
-        KeyError::WrongPassphrase
-    );
+    let wrong = PrivateKey::decrypted(key!("p256.encrypted"), "wrong");
+    assert_eq!(wrong.unwrap_err(), KeyError::WrongPassphrase);
     let same = PrivateKey::decrypted(key!("p256.sec1"), "").unwrap();
     assert_eq!(same.reveal(), key!("p256.sec1"));
 }

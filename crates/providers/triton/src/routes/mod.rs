@@ -16,23 +16,19 @@ mod want;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::routes::{Advice, ObservedRoutes, Question, RouteNote, RouteStep, Routes};
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use tokio::time::Instant;
-use tracing::warn;
 use uuid::Uuid;
 
 use crate::api::{ApiError, Network};
-use crate::config::RouteConfig;
+use crate::context::Context;
 use crate::id;
-use crate::interest::ActivityGate;
-use crate::metrics::TritonMetrics;
-use crate::reload::Environment;
+use crate::lock;
 use crate::roll::Listing;
-use crate::site::DataCenter;
 use want::{Machines, Managed, changed, hop, is_kept};
 
 pub use want::{
@@ -54,130 +50,64 @@ const ADVICE: &str = "Routes to pods on fabric networks reach nobody as long as 
 /// What was found out about a network, for the writes that follow.
 #[derive(Clone, Debug)]
 struct Known {
-    site: usize,
     vlan: u16,
-    /// The addresses of nodes on it.
     hops: BTreeMap<String, Ipv4Addr>,
 }
 
-/// The routes of all data centers.
 pub(crate) struct FabricRoutes {
-    sites: Vec<Arc<DataCenter>>,
-    config: RouteConfig,
-    resync: Duration,
-    interest: Arc<ActivityGate>,
-    metrics: TritonMetrics,
+    context: Arc<Context>,
     pod: Option<(String, String)>,
     /// By network, as of the last survey. Networks of earlier ones stay: what was written there is ours.
     known: Mutex<BTreeMap<Uuid, Known>>,
 }
 
-/// What one data center said.
-struct Seen {
-    site: usize,
-    networks: Vec<Network>,
-    listing: Arc<Listing>,
-}
-
 impl FabricRoutes {
-    pub(crate) fn new(
-        sites: Vec<Arc<DataCenter>>,
-        config: RouteConfig,
-        resync: Duration,
-        interest: Arc<ActivityGate>,
-        metrics: TritonMetrics,
-        environment: &Environment,
-    ) -> Self {
-        let variable = |name: &str| environment(name).filter(|it| !it.is_empty());
+    pub(crate) fn new(context: &Arc<Context>) -> Self {
+        let variable = |name: &str| (context.environment)(name).filter(|it| !it.is_empty());
         Self {
-            sites,
-            config,
-            resync,
-            interest,
-            metrics,
+            context: Arc::clone(context),
             pod: variable("POD_NAMESPACE").zip(variable("POD_NAME")),
             known: Mutex::default(),
         }
     }
 
-    /// One data center that cannot be asked leaves its nodes and networks as they are.
     async fn look(&self, question: &Question) -> Result<ObservedRoutes, CloudError> {
-        self.interest.show();
-        let mut errors = Vec::new();
-        let mut seen = Vec::new();
-        for site in 0..self.sites.len() {
-            match self.see(site, question).await {
-                Ok(one) => seen.push(one),
-                Err(error) => errors.push(error),
-            }
-        }
-        let machines = self.seat(question, &seen).await;
-        let mut managed = Vec::new();
-        for one in &seen {
-            match self.read(one, question, &machines).await {
-                Ok(networks) => managed.extend(networks),
-                Err(error) => errors.push(error),
-            }
-        }
-        if errors.len() >= self.sites.len() {
-            let worst = errors
-                .iter()
-                .find(|it| it.kind() != CloudErrorKind::Invalid);
-            let worst = worst.or(errors.first()).map(CloudError::copy);
-            return Err(worst.unwrap_or_else(|| {
-                CloudError::new(CloudErrorKind::Invalid, "there is no data center")
-            }));
-        }
-        for error in errors {
-            warn!(
-                error = error.chain(),
-                "routes of one data center cannot be seen"
-            );
-        }
-        let networks: Vec<Managed> = managed.iter().map(|(_, it)| it.clone()).collect();
+        self.context.interest.show();
+        let networks = self.context.site.api.networks().await?;
+        let listing = self.list(question).await?;
+        let machines = self.seat(question, &listing).await;
+        let managed = self.read(&networks, question, &machines).await?;
         self.remember(&managed, &machines);
-        Ok(want::survey(question, &networks, &machines))
+        Ok(want::survey(question, &managed, &machines))
     }
 
-    /// The networks and machines of one data center.
-    async fn see(&self, site: usize, question: &Question) -> Result<Seen, CloudError> {
-        let at = &self.sites[site];
-        let networks = at.api.networks().await?;
+    async fn list(&self, question: &Question) -> Result<Arc<Listing>, CloudError> {
         let begun = Instant::now();
-        let mut listing = at.roll.recent(self.resync).await?;
+        let roll = &self.context.site.roll;
+        let listing = roll.recent(self.context.config.resync).await?;
         let old = begun.saturating_duration_since(listing.asked) > LIST_AGE;
         let lacks = |node: &Arc<Node>| {
             let machine = machine_of(node);
             machine.is_some_and(|id| !listing.machines.contains_key(&id))
         };
-        // With several data centers most of them lack most machines, and a new list tells no more.
-        if old && self.sites.len() == 1 && question.nodes.iter().any(lacks) {
-            listing = at.roll.recent(LIST_AGE).await?;
+        if old && question.nodes.iter().any(lacks) {
+            return roll.recent(LIST_AGE).await;
         }
-        Ok(Seen {
-            site,
-            networks,
-            listing,
-        })
+        Ok(listing)
     }
 
-    /// The cards of all nodes with a machine of ours.
-    async fn seat(&self, question: &Question, seen: &[Seen]) -> Machines {
+    async fn seat(&self, question: &Question, listing: &Listing) -> Machines {
         let mut machines = Machines::default();
         for node in question.nodes.iter().chain(&question.others) {
             let Some(id) = machine_of(node) else {
                 continue;
             };
-            let found = seen.iter().find_map(|one| {
-                let machine = one.listing.machines.get(&id)?;
-                Some((one.site, machine))
-            });
-            let Some((site, machine)) = found else {
+            let Some(machine) = listing.machines.get(&id) else {
                 let why = format!("machine {id} is not listed");
                 machines.lost.insert(node.name.clone(), why);
                 continue;
             };
-            match self.sites[site].with_nics(machine).await {
+            match self.context.site.with_nics(machine).await {
                 Ok(machine) => machines.seat(&node.name, &machine),
                 Err(error) => drop(machines.lost.insert(node.name.clone(), error.chain())),
             }
@@ -188,37 +118,38 @@ impl FabricRoutes {
     /// The networks that get routes, as they are now.
     async fn read(
         &self,
-        seen: &Seen,
+        networks: &[Network],
         question: &Question,
         machines: &Machines,
-    ) -> Result<Vec<(usize, Managed)>, CloudError> {
-        let known: BTreeSet<Uuid> = self.lock().keys().copied().collect();
+    ) -> Result<Vec<Managed>, CloudError> {
+        let known: BTreeSet<Uuid> = lock(&self.known).keys().copied().collect();
         let mut managed = Vec::new();
-        for network in &seen.networks {
+        for network in networks {
             let is_used = || {
                 let mut nodes = question.nodes.iter();
                 known.contains(&network.id)
                     || nodes.any(|node| machines.is_on(network.id, &node.name))
             };
-            let is_named = self.config.networks.is_empty() && is_used()
-                || names(&self.config.networks, network);
+            let is_named = self.context.config.routes.networks.is_empty() && is_used()
+                || names(&self.context.config.routes.networks, network);
             let Some(vlan) = network.vlan_id.filter(|_| network.fabric && is_named) else {
                 continue;
             };
-            let read = self.sites[seen.site].api.fabric_network(vlan, network.id);
+            let read = self.context.site.api.fabric_network(vlan, network.id);
             let network = read.await.map_err(refused)?;
-            self.metrics.route_entries(network.id, network.routes.len());
-            managed.push((seen.site, Managed { network, vlan }));
+            self.context
+                .metrics
+                .route_entries(network.id, network.routes.len());
+            managed.push(Managed { network, vlan });
         }
         Ok(managed)
     }
 
-    fn remember(&self, managed: &[(usize, Managed)], machines: &Machines) {
-        let mut known = self.lock();
-        for (site, Managed { network, vlan }) in managed {
+    fn remember(&self, managed: &[Managed], machines: &Machines) {
+        let mut known = lock(&self.known);
+        for Managed { network, vlan } in managed {
             let hops = machines.cards.get(&network.id).cloned();
             let now = Known {
-                site: *site,
                 vlan: *vlan,
                 hops: hops.unwrap_or_default(),
             };
@@ -230,12 +161,12 @@ impl FabricRoutes {
     async fn replace(&self, question: &Question, steps: &[RouteStep]) -> Result<(), CloudError> {
         let table = steps.first().map(|step| step.route().table.as_str());
         let table = table.and_then(|it| Uuid::try_parse(it).ok());
-        let known = table.and_then(|id| Some((id, self.lock().get(&id)?.clone())));
-        let Some((id, Known { site, vlan, hops })) = known else {
+        let known = table.and_then(|id| Some((id, lock(&self.known).get(&id)?.clone())));
+        let Some((id, Known { vlan, hops })) = known else {
             let text = format!("writing routes of network {table:?}, which was never seen");
             return Err(CloudError::new(CloudErrorKind::Unknown, text));
         };
-        let api = &self.sites[site].api;
+        let api = &self.context.site.api;
         let mut current = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
         for _ in 0..WRITES {
             let routes = changed(&current, steps, &hops);
@@ -244,7 +175,7 @@ impl FabricRoutes {
             }
             api.set_routes(vlan, id, &routes).await.map_err(refused)?;
             let seen = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
-            self.metrics.route_entries(id, seen.len());
+            self.context.metrics.route_entries(id, seen.len());
             if is_kept(&question.ranges, &current, &routes, &seen) {
                 return Ok(());
             }
@@ -254,17 +185,16 @@ impl FabricRoutes {
         Err(CloudError::new(CloudErrorKind::Unavailable, text))
     }
 
-    /// One outcome for each step.
     async fn carry_out(
         &self,
         question: &Question,
         steps: &[RouteStep],
     ) -> Vec<Result<(), CloudError>> {
-        self.interest.show();
+        self.context.interest.show();
         let outcome = self.replace(question, steps).await;
         let hops = |step: &RouteStep| {
             let table = Uuid::try_parse(&step.route().table).ok()?;
-            Some(self.lock().get(&table)?.hops.clone())
+            Some(lock(&self.known).get(&table)?.hops.clone())
         };
         let one = |step: &RouteStep| match (&outcome, step) {
             (Err(error), _) => Err(error.copy()),
@@ -279,17 +209,12 @@ impl FabricRoutes {
         };
         steps.iter().map(one).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn machine_of(node: &Node) -> Option<Uuid> {
     id::machine_id(node.provider_id.as_deref()?)
 }
 
-/// Whether one of these names or ids is that network's.
 fn names(list: &[String], network: &Network) -> bool {
     let id = network.id.to_string();
     list.iter()

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::want::{self, MOST_ENTRIES, Machines, Managed};
 use super::*;
+use crate::reload::Environment;
 use crate::testing::{Stage, config, machine, node, refusal, reply, with};
 
 const FABRIC: Uuid = Uuid::from_u128(2);
@@ -246,19 +247,18 @@ fn shop(routes: &[(&str, &str)], others: &[&[(&str, &str)]]) -> (Stage, Arc<Mute
     (stage, shop)
 }
 
+fn routes(stage: &Stage, variables: &[(&str, &str)]) -> FabricRoutes {
+    let variables = map(variables);
+    let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
+    let config = config(&[], None);
+    let metrics = crate::TritonMetrics::default();
+    let context = Context::new(config, &environment, &stage.surroundings(), &metrics);
+    FabricRoutes::new(&context.unwrap())
+}
+
 /// One round as a controller makes it.
 async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
-    let config = config(&[], Some("[Routes]\nenabled = true\n"));
-    let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
-    let environment: Environment = Arc::new(|_| None);
-    let routes = FabricRoutes::new(
-        vec![site],
-        config.routes.clone(),
-        config.resync,
-        Arc::default(),
-        TritonMetrics::default(),
-        &environment,
-    );
+    let routes = routes(stage, &[]);
     let question = question(nodes);
     let survey = routes.survey(&question).await.unwrap();
     let hood = RouteNodes::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
@@ -340,19 +340,7 @@ async fn the_pod_that_is_told_about_is_the_manager_s_own() {
         (&[("POD_NAME", "bowline-0")], None),
         (&[], None),
     ] {
-        let config = config(&[], None);
-        let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
-        let variables: BTreeMap<String, String> = map(variables);
-        let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
-        let routes = FabricRoutes::new(
-            vec![site],
-            config.routes,
-            config.resync,
-            Arc::default(),
-            TritonMetrics::default(),
-            &environment,
-        );
-        let advice = routes.advice().unwrap();
+        let advice = routes(&stage, variables).advice().unwrap();
         assert_eq!(advice.pod, expected);
         assert_eq!(advice.remark.reason, "RoutesNeedSpoofing");
         assert!(advice.remark.message.contains("allow_ip_spoofing"));

@@ -17,20 +17,14 @@ use crate::api::{Machine, Network};
 /// (`"255.255.255.255/32":"255.255.255.255",`).
 pub const MOST_ENTRIES: usize = 2000;
 
-/// The reason of events about nodes that are on no fabric network.
 pub const NO_FABRIC_NIC: &str = "NoFabricNIC";
-/// The reason of events about pods that would have addresses of a network.
 pub const OVERLAPS_SUBNET: &str = "PodCIDROverlapsSubnet";
-/// The reason of events about pods outside the cluster's range.
 pub const OUTSIDE_CLUSTER: &str = "PodCIDROutsideCluster";
-/// The reason of events about two nodes with one range.
 pub const SHARED: &str = "PodCIDRShared";
-/// The reason of events about routes that a network cannot hold any more.
 pub const TOO_MANY: &str = "TooManyRoutes";
 /// The reason of events about ranges that fabric networks know nothing of.
 pub const IPV6_IGNORED: &str = "IPv6RouteIgnored";
 
-/// A network that gets routes.
 #[derive(Clone, Debug)]
 pub(super) struct Managed {
     pub(super) network: Network,
@@ -40,7 +34,6 @@ pub(super) struct Managed {
 /// The addresses of nodes on networks, by network and node.
 pub(super) type Cards = BTreeMap<Uuid, BTreeMap<String, Ipv4Addr>>;
 
-/// What was found out about machines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machines {
     pub(super) cards: Cards,
@@ -99,7 +92,6 @@ pub(super) fn survey(
     }
 }
 
-/// An entry as a route.
 fn entry(
     question: &Question,
     network: Uuid,
@@ -169,7 +161,6 @@ fn placements(
     placements
 }
 
-/// How many entries of ours a network can hold.
 fn room_in(question: &Question, network: &Network) -> usize {
     let foreign = network.routes.keys();
     let foreign = foreign.filter(|key| !is_ours(&question.ranges, key));
@@ -284,7 +275,6 @@ pub(super) fn changed(
     routes
 }
 
-/// The address that a route leads to.
 pub(super) fn hop(route: &PodRoute, hops: &BTreeMap<String, Ipv4Addr>) -> Option<Ipv4Addr> {
     match &route.target {
         Target::Node(name) => hops.get(name).copied(),

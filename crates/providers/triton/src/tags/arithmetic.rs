@@ -7,7 +7,6 @@ use super::grammar::{self, Bad, Item};
 use super::{BALANCER, GROUPS, GROUPS_RECORD, NODE, Ports, SERVICES, SERVICES_RECORD, Tags};
 use crate::api::TagValue;
 
-/// What a machine is to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// A node, marked as one of the cluster when something of ours is put on it.
@@ -24,7 +23,6 @@ pub struct Wanted {
     pub labels: BTreeMap<String, Option<Ports>>,
     /// All groups of ours; none: nothing is said about groups.
     pub groups: Option<BTreeSet<String>>,
-    /// What the machine is.
     pub role: Role,
     /// It has left the cluster: everything of ours goes, at last the mark.
     pub released: bool,
@@ -35,7 +33,6 @@ pub struct Wanted {
     pub take_over: bool,
 }
 
-/// What has to be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Tags to be set, all in one call.
@@ -47,7 +44,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether nothing has to be written.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.delete.is_empty()
     }
@@ -62,7 +58,6 @@ impl Change {
     }
 }
 
-/// The machine bears the mark of another cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the machine belongs to the cluster {0:?}")]
 pub struct OtherCluster(pub String);
@@ -73,7 +68,6 @@ pub(super) struct Overwritten {
     pub(super) key: &'static str,
     /// What we wrote; only while it stands there is their wish the one before it.
     pub(super) written: Option<TagValue>,
-    /// What was there before it.
     pub(super) before: Option<TagValue>,
 }
 
@@ -114,7 +108,6 @@ impl List {
     }
 }
 
-/// What one list comes to.
 struct Sum {
     set: Tags,
     delete: Vec<&'static str>,

@@ -26,34 +26,26 @@ pub fn polling_interval(since: Duration) -> Duration {
     }
 }
 
-/// A write that was accepted.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     change: Change,
-    /// What it was made for.
     wanted: Wanted,
     cluster: String,
-    /// The tags that it was made from.
     base: Tags,
-    /// The tags at the last look.
     last: Tags,
     sent: Instant,
     /// Since when somebody else's change is seen.
     theirs_since: Option<Instant>,
-    /// When to look again.
     pub(super) next: Instant,
 }
 
-/// What a look at a write shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// It is done; on top of others' changes, if there are any.
     Landed(Vec<Overwritten>),
-    /// Not yet.
     Waiting,
     /// Somebody else's change has come on top of it.
     Overtaken,
-    /// It has taken too long.
     TimedOut,
 }
 
@@ -75,7 +67,6 @@ impl Flight {
         }
     }
 
-    /// Looks at the machine's tags.
     pub(super) fn look(&mut self, tags: &Tags, now: Instant) -> Look {
         if self.change.shows_in(tags) {
             return Look::Landed(self.overwritten());
@@ -105,7 +96,6 @@ impl Flight {
             == (&wanted.labels, &wanted.groups, wanted.released)
     }
 
-    /// Whether all of ours is there.
     fn is_met_by(&self, tags: &Tags) -> bool {
         let left = change(tags, &self.wanted, &self.cluster);
         left.is_ok_and(|it| it.is_empty() && it.bad.is_empty())

@@ -4,23 +4,19 @@ use std::collections::BTreeSet;
 
 /// The longest label: that of DNS.
 const LONGEST_LABEL: usize = 63;
-/// The longest name of a group of metrics.
 const LONGEST_GROUP: usize = 100;
 
 /// A tag that cannot be understood, so that nothing may be put in its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tag {tag} {problem}")]
 pub struct Bad {
-    /// Its key.
     pub tag: &'static str,
     /// What is wrong, in words that follow its key.
     pub problem: String,
 }
 
-/// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// As it stands there.
     pub text: String,
     /// What it is called: its label in lower case, or the group.
     pub name: String,
@@ -49,7 +45,6 @@ impl Item {
         }
     }
 
-    /// What entries of ours are sorted by.
     pub(super) fn order(&self) -> (&str, Option<u16>, &str) {
         (&self.name, self.port, &self.text)
     }
@@ -130,7 +125,6 @@ pub fn groups(text: &str) -> Result<Vec<Item>, String> {
     text.split(',').map(group).collect()
 }
 
-/// The names in a record of ours.
 pub(super) fn record(text: &str) -> BTreeSet<String> {
     let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     names.map(str::to_owned).collect()

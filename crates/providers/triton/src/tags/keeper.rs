@@ -5,7 +5,7 @@
 //! does not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -21,17 +21,13 @@ use crate::site::DataCenter;
 /// What came of bringing a machine to what is wanted on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It is there.
     Done,
-    /// It is on its way.
     Working {
-        /// When to look again.
         after: Duration,
     },
     /// The machine cannot be written: what was written has not shown for a minute. It is tried again
     /// once a minute, by who asks then; nobody should wait for it.
     Pending {
-        /// When it was first written.
         since: Instant,
     },
     /// The server does not take it, for the reason it gives.
@@ -48,15 +44,11 @@ pub enum Settled {
 /// it the answer is about, and what is tried alone if the server refuses the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
-    /// A label for the name service.
     Label(&'a str),
-    /// The groups of metrics.
     Groups,
-    /// Everything.
     Machine,
 }
 
-/// What everybody wants on the machines of one data center.
 #[derive(Debug)]
 pub struct Keeper {
     pub(super) site: Arc<DataCenter>,
@@ -186,7 +178,6 @@ impl Keeper {
         flight.is_some_and(|flight| flight.carries(&known.wanted.only(about), about))
     }
 
-    /// The same about groups.
     pub fn shows_groups(&self, (machine, tags): (Uuid, &Tags), groups: &BTreeSet<String>) -> bool {
         let there = holds_groups(tags, groups);
         let mut machines = self.lock();
@@ -226,6 +217,6 @@ impl Keeper {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Machine>> {
-        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock(&self.machines)
     }
 }

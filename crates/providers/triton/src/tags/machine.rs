@@ -22,7 +22,6 @@ const FORMER_FOR: Duration = Duration::from_secs(300);
 /// those who want it look after many machines.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// What is known about one machine.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pub(super) wanted: Wanted,
@@ -38,13 +37,11 @@ pub(super) struct Machine {
     pub(super) refused: BTreeMap<String, Refusal>,
     pub(super) refused_groups: Option<Refusal>,
     pub(super) work: Arc<tokio::sync::Mutex<Work>>,
-    /// Whether a write is on its way.
     pub(super) busy: bool,
     /// It does not exist any more; nothing has been told about it since that was found out.
     pub(super) gone: bool,
 }
 
-/// Something the server did not take.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     /// What it said; none if it was not asked about this alone.
@@ -52,7 +49,6 @@ pub(super) struct Refusal {
     at: Instant,
 }
 
-/// The writing of one machine.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) flight: Option<Flight>,
@@ -79,7 +75,6 @@ impl About<'_> {
 }
 
 impl Wanted {
-    /// The part of it that somebody asks about.
     pub(super) fn only(&self, about: About<'_>) -> Self {
         let mut alone = self.clone();
         match about {
@@ -116,7 +111,6 @@ impl Machine {
         former.map(|(text, _)| text.clone()).collect()
     }
 
-    /// All of that is in place.
     pub(super) fn settled(&mut self, wanted: &Wanted) {
         for (label, ports) in &wanted.labels {
             self.open.remove(label);
@@ -254,7 +248,6 @@ impl Work {
         }
     }
 
-    /// A write was accepted.
     pub(super) fn took_off(&mut self, mut flight: Flight) -> Settled {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
@@ -269,7 +262,6 @@ impl Work {
         self.waiting(now)
     }
 
-    /// Nothing is tried any more for now.
     pub(super) fn give_up(&mut self) {
         self.failed = true;
         self.flight = None;

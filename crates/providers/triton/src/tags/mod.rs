@@ -59,7 +59,6 @@ pub const NODE: &str = "bowline.node";
 /// Whose load balancer a machine is: the uid of the cluster.
 pub const BALANCER: &str = "bowline.clb";
 
-/// All tags of a machine.
 pub type Tags = BTreeMap<String, TagValue>;
 /// The ports of one label; none is the label without a port.
 pub type Ports = BTreeSet<Option<u16>>;

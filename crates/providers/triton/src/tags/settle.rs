@@ -33,14 +33,11 @@ const NEXT_PASS: Duration = Duration::from_millis(100);
 /// Machines that are remembered to be gone, for who asks once more about what he told before.
 const MOST_GONE: usize = 1000;
 
-/// What a look at a machine leads to.
 enum Decision {
-    /// Nothing to be written.
     Answer(Settled),
     Write(Change, Wanted),
 }
 
-/// One pass over many machines.
 struct Pass<'a> {
     listing: &'a Listing,
     /// Writes that it may still begin.
@@ -351,7 +348,6 @@ fn is_refusal(error: &ApiError) -> bool {
     matches!(error.status(), Some(409 | 422))
 }
 
-/// What the server says about it.
 fn words(error: &ApiError) -> String {
     let fields = error.fields().iter().map(|it| it.message.clone());
     let fields: Vec<String> = fields.filter(|it| !it.is_empty()).collect();

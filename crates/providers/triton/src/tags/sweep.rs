@@ -1,7 +1,6 @@
 //! What nobody asks about any more: machines that could not be written when their last Service went, or that
 //! were on their way when it did. They are seen to once a minute, for as long as the manager leads.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::Cluster;
@@ -10,24 +9,19 @@ use tracing::{debug, warn};
 
 use super::{About, Keeper, Settled};
 
-/// How often somebody looks.
 pub const SWEEP: Duration = Duration::from_secs(60);
 /// For how long what is on its way is followed: until the next look.
 const FOLLOWED: Duration = SWEEP;
 
 /// Brings machines to what is wanted on them, until it is dropped.
-pub(crate) async fn sweep(keepers: &[Arc<Keeper>], cluster: &dyn Cluster) {
+pub(crate) async fn sweep(keeper: &Keeper, cluster: &dyn Cluster) {
     loop {
         sleep(SWEEP).await;
-        if cluster.is_observing() || keepers.iter().all(|it| it.unsettled().is_empty()) {
+        if cluster.is_observing() || keeper.unsettled().is_empty() {
             continue;
         }
         match cluster.uid().await {
-            Ok(uid) => {
-                for keeper in keepers {
-                    settle(keeper, &uid).await;
-                }
-            }
+            Ok(uid) => settle(keeper, &uid).await,
             Err(error) => warn!(%error, "tags of machines are left as they are"),
         }
     }

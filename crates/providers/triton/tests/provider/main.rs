@@ -1,4 +1,4 @@
-//! Services on a simulated Triton: the provider as the service controller sees it.
+//! The provider before a simulated data center, under a paused clock, as the controllers see it.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +7,9 @@
     reason = "a test may"
 )]
 
+mod clb;
 mod cns;
-#[path = "../common/mod.rs"]
 mod common;
-mod shop;
+mod desk;
+mod metrics;
+mod nodes;

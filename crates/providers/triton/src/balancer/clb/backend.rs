@@ -12,7 +12,6 @@ use super::memory::MISSED;
 use crate::api::{Machine, Network};
 use crate::instances::dnsify;
 
-/// Which of the two names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     /// Of all networks of the zone.
@@ -22,7 +21,6 @@ pub(crate) enum Form {
     Qualified,
 }
 
-/// The two names of the backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) plain: String,
@@ -31,12 +29,19 @@ pub(crate) struct Names {
 
 impl Names {
     /// `suffix` is what follows labels: `svc.<account>.<zone>`.
-    pub(crate) fn new(label: &str, network: &Network, suffix: &str) -> Self {
+    pub(crate) fn new(label: &str, network: Option<&Network>, suffix: &str) -> Self {
         let plain = format!("{label}.{suffix}");
+        let qualified = network.map(|it| format!("{}.{plain}", dnsify(&it.name)));
         Self {
-            qualified: format!("{}.{plain}", dnsify(&network.name)),
+            qualified: qualified.unwrap_or_else(|| plain.clone()),
             plain,
         }
+    }
+
+    /// Whether the better one is among the names of machines, if those are known.
+    pub(crate) fn shown(&self, names: &BTreeMap<Uuid, Vec<String>>) -> Option<bool> {
+        let mut all = names.values().flatten();
+        (!names.is_empty()).then(|| all.any(|it| *it == self.qualified))
     }
 
     pub(crate) fn of(&self, form: Form) -> &str {
@@ -46,7 +51,6 @@ impl Names {
         }
     }
 
-    /// Which of them a port map uses.
     pub(crate) fn used_in(&self, portmap: &str) -> Option<Form> {
         let uses = |name: &str| portmap.contains(&format!(":{name}:"));
         if uses(&self.qualified) {
@@ -136,7 +140,7 @@ mod tests {
         let id = Uuid::from_u128(2);
         let network: Network =
             serde_json::from_value(json!({"id": id, "name": "My-Fabric"})).unwrap();
-        let names = Names::new("k8s-nodes-cccccccc", &network, "svc.a.z");
+        let names = Names::new("k8s-nodes-cccccccc", Some(&network), "svc.a.z");
         assert_eq!(names.qualified, "my-fabric.k8s-nodes-cccccccc.svc.a.z");
         let map = |form| format!("tcp://80:{}:30080", names.of(form));
         assert_eq!(names.used_in(&map(Form::Plain)), Some(Form::Plain));

@@ -19,7 +19,6 @@ fn portless() -> Ports {
     BTreeSet::from([None])
 }
 
-/// The label of the nodes that a Service selects.
 pub(crate) fn label(scene: &DraftContext<'_>) -> String {
     label_of(&scene.wish.service, &scene.settings, scene.cluster)
 }
@@ -114,14 +113,12 @@ fn is_needed(scene: &DraftContext<'_>, label: &str, own: &Service) -> bool {
     })
 }
 
-/// Machines that bear the cluster's mark.
 fn marked<'a>(scene: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
     let ours = TagValue::from(scene.cluster);
     let machines = scene.listing.machines.values();
     machines.filter(move |it| it.tags.get(NODE) == Some(&ours))
 }
 
-/// Machines by id, for whoever shows them.
 pub(crate) fn references(machines: &[Machine]) -> Vec<&Machine> {
     let by_id: BTreeMap<Uuid, &Machine> = machines.iter().map(|it| (it.id, it)).collect();
     by_id.into_values().collect()

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, DraftError, Goal, Impact, Notice, PreparedPlan, Problem,
-    Publication, ResourceRef, StepNote, source_ranges,
+    CloudError, CloudErrorKind, DraftError, Goal, Notice, PreparedPlan, Problem, source_ranges,
 };
 use ipnet::IpNet;
 
@@ -16,8 +15,9 @@ use super::{behind, observe, portmap, share};
 use crate::api::Machine;
 use crate::balancer::cns;
 use crate::balancer::firewall::{self, Holder};
+use crate::balancer::parts::{push_names, withdrawn};
 use crate::balancer::scene::DraftContext;
-use crate::balancer::settings::{INVALID, table};
+use crate::balancer::settings::INVALID;
 
 /// For how long the DNS names of members are believed.
 pub(super) const NAMES_AGE: Duration = Duration::from_secs(30);
@@ -89,20 +89,9 @@ pub(super) fn still(scene: &DraftContext<'_>, problems: Vec<Problem>) -> Prepare
 
 fn enable_names(scene: &DraftContext<'_>) -> PreparedPlan {
     let mut planned = Planned::default();
-    let account = &scene.account;
-    let object = ResourceRef {
-        kind: "account",
-        name: account.login.clone(),
-        id: Some(account.id.to_string()),
-    };
-    let changes = vec![plan::change("triton_cns_enabled", false, true)];
-    let remark = StepNote {
-        impact: Impact::None,
-        reason: Some("load balancer machines find the nodes by the name service"),
-        needs: &[],
-    };
+    let why = "load balancer machines find the nodes by the name service";
     let sketch = &mut planned.sketch;
-    sketch.change(object, changes, &remark, Action::EnableNames);
+    push_names(sketch, &scene.account, why, Action::EnableNames);
     planned.again = Some(Duration::from_secs(1));
     hands(scene, planned, PlanFacts::default())
 }
@@ -117,7 +106,6 @@ pub(super) fn hands(scene: &DraftContext<'_>, planned: Planned, told: PlanFacts)
     PreparedPlan::new(plan, Box::new(hands))
 }
 
-/// The firewall rules that have to change.
 pub(super) async fn rules(
     scene: &DraftContext<'_>,
     members: &[Machine],
@@ -165,7 +153,7 @@ pub(super) async fn rules(
     let is_gone = |uid: &str| orphans.is_gone(scene.wish, uid);
     Ok(Rules {
         changes: firewall::compare(&holder, &wanted.rules, &there, is_gone),
-        texts: there.iter().map(|it| (it.id, it.rule.clone())).collect(),
+        there,
     })
 }
 
@@ -201,12 +189,7 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
     plan::push_label(sketch, &label, "no Service needs it any more");
     let told = PlanFacts {
         sharing: share::push_leftovers(scene, sketch, None),
-        farewell: Some(Publication {
-            withdrawn: [table::STATUS.key, table::INSTANCES.key]
-                .map(str::to_owned)
-                .into(),
-            ..Publication::default()
-        }),
+        farewell: Some(withdrawn()),
         ..PlanFacts::default()
     };
     Ok(hands(scene, planned, told))

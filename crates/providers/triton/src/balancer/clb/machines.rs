@@ -27,7 +27,6 @@ pub(crate) const NAMES_TAG: &str = "triton.cns.services";
 /// characters, of which a cluster's name, a uid and a seat take 55.
 const ROOM: usize = 6;
 
-/// A network that a machine is to be on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) network: Uuid,
@@ -47,7 +46,6 @@ pub(crate) struct Blueprint {
     pub(crate) image: Uuid,
     /// What a machine may have been made from: other versions of the same image too.
     pub(crate) images: BTreeSet<Uuid>,
-    /// The size, as CloudAPI names it.
     pub(crate) package: String,
     pub(crate) wires: Vec<Wire>,
     /// Whether firewalls are to be on; one that is on is never switched off.
@@ -72,11 +70,9 @@ pub(crate) fn says(machine: &Machine, tag: &str, text: &str) -> bool {
     machine.tags.get(tag).and_then(TagValue::as_text) == Some(text)
 }
 
-/// Why a machine cannot stay.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaving {
     pub(crate) machine: Machine,
-    /// In words.
     pub(crate) why: String,
     /// Whether another one takes its place.
     pub(crate) is_replaced: bool,
@@ -87,11 +83,9 @@ pub(crate) struct Leaving {
 /// The machines of a Service by what becomes of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lineup {
-    /// By seat.
     pub(crate) kept: BTreeMap<u8, Machine>,
     /// Seats that nobody has.
     pub(crate) missing: Vec<u8>,
-    /// By id.
     pub(crate) leaving: Vec<Leaving>,
 }
 
@@ -107,7 +101,6 @@ impl Blueprint {
         format!("{}-{id}", self.name(seat))
     }
 
-    /// The seat that a machine's name tells.
     pub(crate) fn seat(&self, machine: &Machine) -> Option<u8> {
         let rest = machine.name.strip_prefix(&self.stem)?.strip_prefix('-')?;
         let seat: u8 = rest.parse().ok()?;
@@ -132,7 +125,6 @@ impl Blueprint {
         }
     }
 
-    /// What becomes of the machines that there are.
     pub(crate) fn lineup(&self, found: &[Machine], networks: &BTreeMap<Uuid, Network>) -> Lineup {
         let mut lineup = Lineup::default();
         let mut unseated = Vec::new();
@@ -250,7 +242,6 @@ pub(crate) fn address(
     nics.find_map(Nic::address)
 }
 
-/// Whether a machine serves.
 pub(crate) fn runs(machine: &Machine) -> bool {
     machine.state == MachineState::Running
 }

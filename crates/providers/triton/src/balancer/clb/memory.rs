@@ -1,14 +1,16 @@
 //! What is remembered between two plans of one Service. Losing it costs a little time, and nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use bowline_http::KeyedMutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::backend::Form;
 use super::observe::Lookups;
+use crate::lock;
 
 /// How long nothing is made after the cloud has refused to, or after too many machines have failed.
 pub(crate) const HOLD: Duration = Duration::from_secs(300);
@@ -20,7 +22,6 @@ pub(crate) const MOST_FAILURES: u32 = 3;
 /// How long a name of backends that is in use may be missing before another one is used.
 pub(crate) const MISSED: Duration = Duration::from_secs(300);
 
-/// Why nothing is made for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) reason: &'static str,
@@ -28,13 +29,11 @@ pub(crate) struct Hold {
     pub(crate) until: Instant,
 }
 
-/// What is remembered of all Services.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     services: Mutex<BTreeMap<String, Remembered>>,
     /// The uid of the cluster, once it was told.
     cluster: OnceLock<String>,
-    /// What images and packages are called.
     pub(crate) lookups: Lookups,
     /// Whose turn it is to change a port map that several Services share.
     pub(crate) turns: KeyedMutex<Uuid>,
@@ -46,9 +45,7 @@ struct Remembered {
     wanted: String,
     failures: u32,
     hold: Option<Hold>,
-    /// Since when machines are out of DNS.
     drained: BTreeMap<Uuid, Instant>,
-    /// Since when machines are being made.
     made: BTreeMap<Uuid, Instant>,
     /// Machines that came to nothing and are still to be destroyed, and what was wrong with them.
     ruined: BTreeMap<Uuid, &'static str>,
@@ -57,7 +54,6 @@ struct Remembered {
 }
 
 impl Memory {
-    /// The uid of the cluster, if it was told.
     pub(crate) fn cluster(&self) -> Option<String> {
         self.cluster.get().cloned()
     }
@@ -70,7 +66,7 @@ impl Memory {
     /// Why nothing may be made for that Service now. What was remembered about other machines than
     /// `wanted` does not count.
     pub(crate) fn hold(&self, uid: &str, wanted: &str) -> Option<Hold> {
-        let mut all = self.lock();
+        let mut all = lock(&self.services);
         let it = all.entry(uid.to_owned()).or_default();
         if it.wanted != wanted {
             wanted.clone_into(&mut it.wanted);
@@ -80,7 +76,6 @@ impl Memory {
         it.hold.clone().filter(|hold| hold.until > Instant::now())
     }
 
-    /// Nothing is to be made for a while.
     pub(crate) fn refuse(&self, uid: &str, reason: &'static str, message: String) {
         let until = Instant::now() + HOLD;
         self.of(uid, |it| {
@@ -101,17 +96,14 @@ impl Memory {
         })
     }
 
-    /// Machines that came to nothing, and what was wrong with them.
     pub(crate) fn ruined(&self, uid: &str) -> BTreeMap<Uuid, &'static str> {
         self.of(uid, |it| it.ruined.clone())
     }
 
-    /// A machine that came to nothing is gone.
     pub(crate) fn is_gone(&self, uid: &str, machine: Uuid) {
         self.of(uid, |it| it.ruined.remove(&machine));
     }
 
-    /// A machine runs.
     pub(crate) fn succeeded(&self, uid: &str, machine: Uuid) {
         self.of(uid, |it| {
             it.failures = 0;
@@ -139,10 +131,14 @@ impl Memory {
         })
     }
 
-    /// Notes whether the name of backends that is in use is published; says for how long it has not been.
-    pub(crate) fn missed(&self, uid: &str, is_published: bool) -> Duration {
+    /// Notes whether the better name of backends is shown, if that is known; says for how long it has been
+    /// in use and not shown.
+    pub(crate) fn missed(&self, uid: &str, shown: Option<bool>, used: Option<Form>) -> Duration {
+        let Some(shown) = shown else {
+            return Duration::ZERO;
+        };
         self.of(uid, |it| {
-            if is_published {
+            if shown || used != Some(Form::Qualified) {
                 it.missed = None;
                 return Duration::ZERO;
             }
@@ -158,17 +154,12 @@ impl Memory {
         });
     }
 
-    /// The Service has no machines any more.
     pub(crate) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        lock(&self.services).remove(uid);
     }
 
     fn of<T>(&self, uid: &str, work: impl FnOnce(&mut Remembered) -> T) -> T {
-        work(self.lock().entry(uid.to_owned()).or_default())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Remembered>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+        work(lock(&self.services).entry(uid.to_owned()).or_default())
     }
 }
 
@@ -203,13 +194,14 @@ mod tests {
         let memory = Memory::default();
         let second = Duration::from_secs(1);
         assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
-        assert_eq!(memory.missed("u", false), Duration::ZERO);
+        let missed = |shown| memory.missed("u", Some(shown), Some(Form::Qualified));
+        assert_eq!(missed(false), Duration::ZERO);
         tokio::time::advance(second).await;
         assert_eq!(memory.drained("u", Uuid::nil()), second);
         assert_eq!(memory.in_the_making("u", Uuid::nil()), Duration::ZERO);
-        assert_eq!(memory.missed("u", false), second);
-        assert_eq!(memory.missed("u", true), Duration::ZERO);
-        assert_eq!(memory.missed("u", false), Duration::ZERO);
+        assert_eq!(missed(false), second);
+        assert_eq!(missed(true), Duration::ZERO);
+        assert_eq!(missed(false), Duration::ZERO);
         memory.keep("u", |_| false);
         assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
         memory.forget("u");

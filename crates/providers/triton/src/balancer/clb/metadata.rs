@@ -15,18 +15,13 @@ macro_rules! key {
 
 /// Makes a machine set itself up as a load balancer when it boots.
 pub(crate) const LOADBALANCER: &str = key!("loadbalancer");
-/// Its port map.
 pub(crate) const PORTMAP: &str = key!("portmap");
 /// How many backends a port may have.
 pub(crate) const MAX_RS: &str = key!("max_rs");
 const CERTIFICATE_NAME: &str = key!("certificate_name");
-/// Who may read its metrics.
 const METRICS_ACL: &str = key!("metrics_acl");
-/// Where.
 const METRICS_PORT: &str = key!("metrics_port");
-/// Where its log goes.
 const SYSLOG: &str = key!("syslog");
-/// How long it waits.
 const TIMEOUTS: &str = key!("timeouts");
 /// The designations in a shared port map that are ours.
 pub(crate) const OURS: &str = "bowline:portmap";
@@ -45,7 +40,6 @@ const SLOTS: RangeInclusive<u64> = 32..=1024;
 /// They come in multiples of this.
 const SLOT_STEP: u64 = 32;
 
-/// Slots for that many backends.
 pub(crate) fn slots(backends: usize) -> u64 {
     let backends = u64::try_from(backends)
         .unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 //! absence.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
@@ -14,6 +14,7 @@ use super::machines::{CLUSTER_TAG, UID_TAG, is_ours};
 use crate::api::{Image, List, Machine, MachineQuery, MachineRead, TagValue};
 use crate::id::hyphenated;
 use crate::site::DataCenter;
+use crate::{lock, remember};
 
 /// For how long images and packages are believed: they change rarely.
 const LOOKUP_AGE: Duration = Duration::from_secs(300);
@@ -21,10 +22,8 @@ const LOOKUP_AGE: Duration = Duration::from_secs(300);
 const MOST_LOOKUPS: usize = 256;
 /// What the former controller marks its machines with.
 const LEGACY: (&str, &str) = ("managed-by", "triton-loadbalancer-controller");
-/// The same.
 const LEGACY_KIND: &str = "loadbalancer";
 
-/// What images and packages are called, as it was last read.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     images: Cache<Vec<Image>>,
@@ -43,29 +42,22 @@ impl<T> Default for Cache<T> {
 
 impl<T: Clone> Cache<T> {
     fn get(&self, key: &str) -> Option<T> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.0);
         let (asked, value) = all.get(key)?;
         (asked.elapsed() < LOOKUP_AGE).then(|| value.clone())
     }
 
     fn put(&self, key: &str, value: T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST_LOOKUPS {
-            all.clear();
-        }
-        all.insert(key.to_owned(), (Instant::now(), value.clone()));
+        let now = (Instant::now(), value.clone());
+        remember(&mut lock(&self.0), MOST_LOOKUPS, key.to_owned(), now);
         value
     }
 
     fn clear(&self) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        lock(&self.0).clear();
     }
 }
 
-/// What machines can be made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Images {
     /// The newest; none if there is no such image.
@@ -134,7 +126,6 @@ impl Lookups {
         Ok(package.map(|it| self.packages.put(text, it.name)))
     }
 
-    /// Something is not as it was remembered.
     pub(crate) fn forget(&self) {
         self.images.clear();
         self.used.clear();
@@ -158,7 +149,6 @@ pub(crate) async fn own(
     try_join_all(found.iter().map(|it| site.with_nics(it))).await
 }
 
-/// Machines with exactly that name.
 pub(crate) async fn named(site: &DataCenter, name: &str) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         name: Some(name.to_owned()),

@@ -30,7 +30,6 @@ const NAMES_PAUSE: Duration = Duration::from_secs(30);
 /// When to look again for the Service's own name, while its zone is not known.
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
-/// A plan in the making.
 pub(super) struct PlanInputs<'a> {
     scene: &'a DraftContext<'a>,
     /// Those of the Service, and one that is taken over.
@@ -43,18 +42,15 @@ pub(super) struct PlanInputs<'a> {
     notices: Vec<Notice>,
 }
 
-/// How the nodes are called.
 struct Behind {
     names: Names,
     form: Form,
     /// Whether the better name is published, if that is known.
     shown: Option<bool>,
-    /// The addresses under each name.
     addresses: BTreeMap<bool, usize>,
     again: Option<Duration>,
 }
 
-/// What was decided before the steps are.
 struct Decided {
     /// What follows the label of the Service's own name, if anybody knows.
     suffix: Option<String>,
@@ -81,7 +77,6 @@ impl Behind {
 }
 
 impl<'a> PlanInputs<'a> {
-    /// Reads what is there.
     pub(super) async fn look(scene: &'a DraftContext<'a>) -> Result<Self, DraftError> {
         let site = &scene.shared.site;
         let service = &scene.wish.service;
@@ -188,26 +183,17 @@ impl<'a> PlanInputs<'a> {
         self.finish(&decided).map(Ok)
     }
 
-    /// What the nodes are called now.
     fn behind(&self, placed: &Placed, members: &[&Machine]) -> Result<Behind, DraftError> {
         let scene = self.scene;
         let memory = &scene.shared.clb;
         let uid = &scene.wish.service.uid;
         let network = scene.networks.get(&placed.private);
         let label = behind::label(scene);
-        let names = match network {
-            Some(network) => Names::new(&label, network, &placed.suffix),
-            None => Names {
-                plain: format!("{label}.{}", placed.suffix),
-                qualified: format!("{label}.{}", placed.suffix),
-            },
-        };
-        let mut all = self.names.values().flatten();
-        let shown = (!self.names.is_empty()).then(|| all.any(|it| *it == names.qualified));
+        let names = Names::new(&label, network, &placed.suffix);
         let shown = if members.is_empty() {
             Some(false)
         } else {
-            shown
+            names.shown(&self.names)
         };
         if self.machines.is_empty() && shown.is_none() {
             return Err(DraftError::Later {
@@ -222,10 +208,7 @@ impl<'a> PlanInputs<'a> {
         let used = maps
             .map(ToString::to_string)
             .find_map(|map| names.used_in(&map));
-        let missed = match shown {
-            Some(shown) => memory.missed(uid, shown || used != Some(Form::Qualified)),
-            None => Duration::ZERO,
-        };
+        let missed = memory.missed(uid, shown, used);
         let (form, again) = backend::choose(shown, used, missed);
         let count = |form| {
             backend::addresses(
@@ -493,7 +476,6 @@ impl<'a> PlanInputs<'a> {
         }
     }
 
-    /// The machines that are there.
     pub(super) fn found(&self) -> Vec<ResourceState> {
         let networks = &self.scene.networks;
         let machines = self.machines.iter();

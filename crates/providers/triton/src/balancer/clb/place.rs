@@ -16,7 +16,6 @@ use crate::instances::is_public;
 /// The reason of events about networks that somebody has to name.
 const AMBIGUOUS: &str = "AmbiguousNetwork";
 
-/// What is known when networks are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) networks: &'a BTreeMap<Uuid, Network>,
@@ -27,19 +26,15 @@ pub(crate) struct Question<'a> {
     pub(crate) members: &'a [&'a Machine],
     /// The names that some of them have now.
     pub(crate) names: &'a BTreeMap<Uuid, Vec<String>>,
-    /// Machines that the Service has already.
     pub(crate) machines: &'a [Machine],
 }
 
-/// Where load balancer machines are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) wires: Vec<Wire>,
-    /// Where the nodes are reached.
     pub(crate) private: Uuid,
     /// What follows the labels of nodes there.
     pub(crate) suffix: String,
-    /// Where clients come in.
     pub(crate) front: Uuid,
 }
 
@@ -175,7 +170,6 @@ impl Question<'_> {
         self.members.iter().all(on).then_some(network)
     }
 
-    /// A network by id or name.
     fn named(&self, text: &str) -> Result<Uuid, Problem> {
         let id = hyphenated(text).filter(|id| self.networks.contains_key(id));
         let mut same = self.networks.values().filter(|it| it.name == text);

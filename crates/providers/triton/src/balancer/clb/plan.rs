@@ -7,27 +7,25 @@
 mod reconcile;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Change, Impact, Notice, ResourceRef, ResourceState, StepId, StepNote};
-use serde_json::{Map, Value, json};
+use bowline_core::{Impact, Notice, ResourceState, StepId};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::machines::{Leaving, NAMES_TAG, address};
 use super::memory::DRAIN;
 use super::metadata::{Difference, PORTMAP};
-use crate::api::{Machine, Network};
+use crate::api::{FirewallRule, Machine, Network};
 use crate::balancer::firewall::RuleChange;
+use crate::balancer::parts::{LABEL, MACHINE, change, new, push_rule, remark, seen, there};
 
 pub(crate) use reconcile::{Wanted, reconcile};
 
-// What things are called.
-pub(crate) const MACHINE: &str = "machine";
-pub(crate) const LABEL: &str = "DNS service";
-pub(crate) const NAME: &str = "DNS name";
-pub(crate) const RULE: &str = "firewall rule";
+/// Why the name of the backends is waited for.
+pub(crate) const AWAITED: &str = "the name of one network is used if it is published within 30 s";
 
-/// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Puts the label of the backends on a node's machine, or takes it away.
@@ -36,13 +34,10 @@ pub(crate) enum Action {
         label: String,
         change: LabelChange,
     },
-    /// Until the nodes show it.
     AwaitLabels(Labelling),
-    /// Switches the name service on for the account.
     EnableNames,
     /// Until the name of the backends is published, for a while.
     AwaitName,
-    /// Marks a machine of the other controller as ours.
     Adopt {
         id: Uuid,
         tags: BTreeMap<String, String>,
@@ -54,7 +49,6 @@ pub(crate) enum Action {
     Create {
         seat: u8,
     },
-    /// Until the machine in that seat runs.
     AwaitRunning {
         seat: u8,
     },
@@ -69,14 +63,12 @@ pub(crate) enum Action {
         id: Uuid,
         difference: Difference,
     },
-    /// Switches the firewall of a machine on.
     Firewall(Uuid),
     Protect {
         id: Uuid,
         on: bool,
     },
     Rule(RuleChange),
-    /// Takes a machine that goes out of DNS.
     Drain(Uuid),
     Delete(Uuid),
     AwaitGone(Uuid),
@@ -84,7 +76,6 @@ pub(crate) enum Action {
     /// out of it.
     ShareMap {
         id: Uuid,
-        /// Whether they are brought in.
         brings: bool,
     },
 }
@@ -98,24 +89,19 @@ pub(crate) struct Labelling {
     pub(crate) label: String,
     /// Machines that get it, with their names.
     pub(crate) on: BTreeMap<Uuid, String>,
-    /// Machines that lose it.
     pub(crate) off: BTreeMap<Uuid, String>,
     /// Machines that have left the cluster, from which everything of ours goes.
     pub(crate) left: BTreeMap<Uuid, String>,
 }
 
-/// What becomes of the label on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelChange {
-    /// It gets it.
     On,
-    /// It loses it.
     Off,
     /// It has left the cluster, and everything of ours goes.
     Left,
 }
 
-/// What came of planning beside the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
     pub(crate) sketch: PlanBuilder,
@@ -126,39 +112,6 @@ pub(crate) struct Planned {
 impl Planned {
     pub(crate) fn sooner(&mut self, after: Duration) {
         self.again = Some(self.again.map_or(after, |again| again.min(after)));
-    }
-}
-
-/// An object that exists.
-pub(crate) fn seen(machine: &Machine) -> ResourceRef {
-    ResourceRef {
-        kind: MACHINE,
-        name: machine.name.clone(),
-        id: Some(machine.id.to_string()),
-    }
-}
-
-pub(crate) fn new(kind: &'static str, name: &str) -> ResourceRef {
-    ResourceRef {
-        kind,
-        name: name.to_owned(),
-        id: None,
-    }
-}
-
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
-    StepNote {
-        impact,
-        reason,
-        needs,
-    }
-}
-
-pub(crate) fn change(field: &str, before: impl Into<Value>, after: impl Into<Value>) -> Change {
-    Change {
-        field: field.to_owned(),
-        before: before.into(),
-        after: after.into(),
     }
 }
 
@@ -190,11 +143,7 @@ pub(crate) fn push_label(
             LabelChange::On => (Value::Null, json!(label)),
             LabelChange::Off | LabelChange::Left => (json!(label), Value::Null),
         };
-        let object = ResourceRef {
-            kind: MACHINE,
-            name: name.clone(),
-            id: Some(id.to_string()),
-        };
+        let object = there(MACHINE, name, id);
         let why = match what {
             LabelChange::On | LabelChange::Off => why,
             LabelChange::Left => "the machine is no node of the cluster any more",
@@ -207,50 +156,22 @@ pub(crate) fn push_label(
         let remark = remark(Impact::InPlace, Some(why), &[]);
         sketch.change(object, vec![change(LABEL, before, after)], &remark, action);
     }
-    let remark = remark(
-        Impact::None,
-        Some("machines show it some seconds later"),
-        &[],
-    );
+    let why = "machines show it some seconds later";
+    let remark = remark(Impact::None, Some(why), &[]);
     let action = Action::AwaitLabels(labelling.clone());
     Some(sketch.wait(new(LABEL, label), &remark, action))
 }
 
-/// Changes of firewall rules, and the texts that rules have now.
+/// Changes of firewall rules, and the rules that there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) changes: Vec<RuleChange>,
-    pub(crate) texts: BTreeMap<Uuid, String>,
+    pub(crate) there: Arc<Vec<FirewallRule>>,
 }
 
-/// The steps of firewall rules.
 pub(crate) fn push_rules(sketch: &mut PlanBuilder, rules: &Rules) {
     for rule in &rules.changes {
-        let plain = |impact| remark(impact, None, &[]);
-        let object = |id: Option<Uuid>| ResourceRef {
-            kind: RULE,
-            name: rule.name().to_owned(),
-            id: id.map(|id| id.to_string()),
-        };
-        let action = Action::Rule(rule.clone());
-        match rule {
-            RuleChange::Create(rule) => {
-                let mut body = Map::new();
-                body.insert("rule".to_owned(), json!(rule.rule));
-                sketch.create(object(None), &body, &plain(Impact::None), action);
-            }
-            RuleChange::Update { id, rule } => {
-                let changes = vec![change(
-                    "rule",
-                    rules.texts.get(id).cloned(),
-                    rule.rule.clone(),
-                )];
-                sketch.change(object(Some(*id)), changes, &plain(Impact::InPlace), action);
-            }
-            RuleChange::Delete { id, .. } => {
-                sketch.delete(object(Some(*id)), &plain(Impact::InPlace), action);
-            }
-        }
+        push_rule(sketch, rule, &rules.there, Action::Rule(rule.clone()));
     }
 }
 
@@ -293,7 +214,6 @@ pub(crate) fn protected(machine: &Machine) -> (&'static str, String) {
     ("DeletionProtected", text)
 }
 
-/// How machines go.
 pub(crate) struct Farewell<'a> {
     pub(crate) may_unprotect: bool,
     /// For how long they have been out of DNS.
@@ -360,7 +280,6 @@ pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>)
     }
 }
 
-/// A machine as it is wanted.
 pub(crate) fn wanted_thing(name: &str, package: &str, portmap: &str) -> ResourceState {
     let attributes = json!({"package": package, "portmap": portmap});
     ResourceState {

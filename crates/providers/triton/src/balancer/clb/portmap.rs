@@ -19,24 +19,18 @@ const TRIES: std::ops::RangeInclusive<u16> = 1..=1000;
 /// What kube-proxy answers at the Service's health check port.
 const LOCAL_PATH: &str = "/healthz";
 
-/// What the appliance does with the traffic of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Treatment {
-    /// Bytes.
     Tcp,
     /// Bytes, with a header that tells where they come from.
     TcpProxy,
-    /// HTTP requests.
     Http,
     /// TLS ends here and begins again; the backend's certificate is verified.
     Https,
-    /// The same, unverified.
     HttpsInsecure,
-    /// TLS ends here.
     HttpsHttp,
 }
 
-/// All of them with the appliance's words.
 const TREATMENTS: [(Treatment, &str); 6] = [
     (Treatment::Tcp, "tcp"),
     (Treatment::TcpProxy, "tcp-proxy-v2"),
@@ -58,7 +52,6 @@ impl Treatment {
         TREATMENTS.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
-    /// What a port's protocol comes to.
     fn of(protocol: BalancingProtocol, tells_sources: bool) -> Self {
         match protocol {
             BalancingProtocol::Tcp if tells_sources => Self::TcpProxy,
@@ -163,13 +156,10 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(letter)
 }
 
-/// One designation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) treatment: Treatment,
-    /// What clients connect to.
     pub(crate) listen: u16,
-    /// The DNS name of the backends.
     pub(crate) backend: String,
     /// Their port; none: as DNS says.
     pub(crate) port: Option<u16>,
@@ -231,7 +221,6 @@ pub(crate) fn split(map: &str) -> Vec<&str> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// A whole port map.
 pub(crate) fn join(entries: &[Entry]) -> String {
     let texts: Vec<String> = entries.iter().map(ToString::to_string).collect();
     texts.join(",")

@@ -9,23 +9,19 @@ use super::machines::runs;
 use crate::api::Machine;
 use crate::balancer::settings::{Publish, table};
 
-/// How load balancer machines are shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     /// The entrances until all is done.
     pub(crate) before: Vec<Ingress>,
     pub(crate) publish: Publish,
-    /// The name to show, if it is known.
     pub(crate) hostname: Option<String>,
     /// Whether the API server knows modes of addresses.
     pub(crate) has_ip_mode: bool,
     /// `80/TCP→30080`, port by port.
     pub(crate) ports: String,
-    /// How many machines are wanted.
     pub(crate) replicas: usize,
 }
 
-/// The ports of a Service and where they lead.
 pub(crate) fn ports(service: &Service) -> String {
     let mut ports: Vec<_> = service.ports.iter().collect();
     ports.sort_by_key(|port| port.port);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{DraftError, Impact, PreparedPlan, Problem, Service, StepNote};
+use bowline_core::{DraftError, Impact, PreparedPlan, Problem, Service};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -12,32 +12,27 @@ use super::execute::PlanFacts;
 use super::machines::{CLUSTER_TAG, Leaving, NAMES_TAG, SERVICE_TAG};
 use super::metadata::{LOADBALANCER, OURS, PORTMAP};
 use super::place::Question;
-use super::plan::{self, Action, Farewell, NAME, PlanBuilder, Planned};
+use super::plan::{self, AWAITED, Action, Farewell, PlanBuilder, Planned};
 use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
 use super::shared::{Claim, SharedMap, View};
 use super::{behind, observe};
 use crate::api::Machine;
 use crate::balancer::names;
+use crate::balancer::parts::{NAME, change, new, remark, seen};
 use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::{Mode, Publish, Settings, table};
 use crate::id::hyphenated;
 
 /// The port map of a machine, and what in it is of clusters.
 pub(crate) fn map_of(metadata: &BTreeMap<String, crate::api::TagValue>) -> SharedMap {
-    let text = |key: &str| {
-        metadata
-            .get(key)
-            .map(ToString::to_string)
-            .unwrap_or_default()
-    };
+    let text = |key: &str| metadata.get(key).map_or(String::new(), ToString::to_string);
     SharedMap {
         portmap: text(PORTMAP),
         record: text(OURS),
     }
 }
 
-/// Whether a text is the id or the name of a machine.
 fn names_it(text: &str, machine: &Machine) -> bool {
     match hyphenated(text) {
         Some(id) => id == machine.id,
@@ -45,7 +40,6 @@ fn names_it(text: &str, machine: &Machine) -> bool {
     }
 }
 
-/// The other Services that name a machine.
 fn claims(scene: &DraftContext<'_>, machine: &Machine) -> Vec<Claim> {
     let config = &scene.shared.config;
     let own = &scene.wish.service.uid;
@@ -124,17 +118,14 @@ fn push_map(
         it => Value::String(it.to_owned()),
     };
     let (old, new) = (text(&before.portmap), text(&after.portmap));
-    let changes = vec![plan::change(PORTMAP, old, new)];
-    let remark = StepNote {
-        impact: Impact::InPlace,
-        reason: Some("the machine is shared; entries of others stay"),
-        needs,
-    };
+    let changes = vec![change(PORTMAP, old, new)];
+    let why = "the machine is shared; entries of others stay";
+    let remark = remark(Impact::InPlace, Some(why), needs);
     let action = Action::ShareMap {
         id: machine.id,
         brings,
     };
-    sketch.change(plan::seen(machine), changes, &remark, action)
+    sketch.change(seen(machine), changes, &remark, action)
 }
 
 /// The machine that the Service names, or why it cannot be used.
@@ -166,7 +157,6 @@ fn target<'a>(scene: &'a DraftContext<'_>, name: &str) -> Result<&'a Machine, Pr
     Ok(machine)
 }
 
-/// The plan of a Service that shares a machine.
 pub(crate) async fn draft(
     scene: &DraftContext<'_>,
     name: &str,
@@ -242,25 +232,14 @@ fn backends(
     let (private, suffix) = question.inside()?;
     let label = behind::label(scene);
     let network = scene.networks.get(&private);
-    let names = network.map_or_else(
-        || Names {
-            plain: format!("{label}.{suffix}"),
-            qualified: format!("{label}.{suffix}"),
-        },
-        |network| Names::new(&label, network, &suffix),
-    );
-    let shown =
-        (!known.is_empty()).then(|| known.values().flatten().any(|it| *it == names.qualified));
+    let names = Names::new(&label, network, &suffix);
+    let shown = names.shown(known);
     let map = map_of(&machine.metadata);
     let used = names.used_in(&map.record);
-    let missed = match shown {
-        Some(shown) => {
-            let uid = &scene.wish.service.uid;
-            let fine = shown || used != Some(Form::Qualified);
-            scene.shared.clb.missed(uid, fine)
-        }
-        None => std::time::Duration::ZERO,
-    };
+    let missed = scene
+        .shared
+        .clb
+        .missed(&scene.wish.service.uid, shown, used);
     let (form, _) = backend::choose(shown, used, missed);
     Ok((names, form, shown))
 }
@@ -306,12 +285,8 @@ fn plan_sharing(
     let after = view.with(&own.key, &admitted);
     if after != map {
         if let Some(name) = awaited {
-            let remark = StepNote {
-                impact: Impact::None,
-                reason: Some("the name of one network is used if it is published within 30 s"),
-                needs: &needs,
-            };
-            let step = sketch.wait(plan::new(NAME, name), &remark, Action::AwaitName);
+            let remark = remark(Impact::None, Some(AWAITED), &needs);
+            let step = sketch.wait(new(NAME, name), &remark, Action::AwaitName);
             needs.push(step);
         }
         push_map(sketch, machine, (&map, &after), true, &needs);

@@ -13,7 +13,6 @@ use super::portmap::{Entry, split};
 /// The reason of events about ports that somebody else has.
 const PORT_CONFLICT: &str = "PortConflict";
 
-/// A Service that names the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) key: ServiceKey,
@@ -30,7 +29,6 @@ impl Claim {
         }
     }
 
-    /// Whether it comes before another one.
     fn precedes(&self, other: &Self) -> bool {
         (self.created, &self.key) < (other.created, &other.key)
     }
@@ -48,14 +46,12 @@ pub(crate) struct SharedMap {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) map: &'a SharedMap,
-    /// Labels of the cluster's nodes.
     pub(crate) labels: &'a BTreeSet<String>,
     /// The Services that name the machine, without the one that it is about.
     pub(crate) others: &'a [Claim],
 }
 
 impl<'a> View<'a> {
-    /// Whether an entry is of this cluster.
     fn is_of_cluster(&self, text: &str) -> bool {
         let backend = Entry::parse(text).map(|it| it.backend).unwrap_or_default();
         let mut labels = self.labels.iter();
@@ -66,7 +62,6 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What is in the map and of this cluster.
     fn ours(&self) -> Vec<&'a str> {
         let recorded = split(&self.map.record).into_iter();
         recorded.filter(|it| self.is_of_cluster(it)).collect()
@@ -153,7 +148,6 @@ mod tests {
     use super::*;
 
     const MAIL: &str = "tcp://25:mail.example.com:25";
-    /// Another cluster's.
     const OTHER: &str = "tcp://90:k8s-nodes-dddddddd.svc.a.z:30090";
 
     fn claim(name: &str, created: i64, ports: &[u16]) -> Claim {

@@ -23,7 +23,6 @@ const NODE_PORTS: [RangeInclusive<u16>; 12] = [
     30_000..=32_767,
 ];
 
-/// What is wrong, and what is worth telling.
 pub(crate) fn check(service: &Service, settings: &Settings) -> (Vec<Problem>, Vec<Notice>) {
     let mut faults = Vec::new();
     let families = &service.ip_families;
@@ -94,7 +93,6 @@ pub(crate) fn node_port(mode: PortMode, port: &ServicePort) -> u16 {
     }
 }
 
-/// The ports of a Service's label.
 pub(crate) fn ports(service: &Service, mode: PortMode) -> Ports {
     let ports = service.ports.iter().map(|port| node_port(mode, port));
     ports.filter(|port| *port != 0).map(Some).collect()

@@ -1,12 +1,11 @@
 //! Which firewall rules a Service on nodes wants, and the steps to them.
 
-use bowline_core::{
-    Change, CloudErrorKind, DraftError, Goal, Impact, Notice, ResourceRef, StepNote, source_ranges,
-};
+use bowline_core::{CloudErrorKind, DraftError, Goal, Notice, source_ranges};
 
 use super::{Action, PlanInputs, check};
-use crate::api::{FirewallRule, Machine};
-use crate::balancer::firewall::{Holder, Nodes, RuleChange, compare};
+use crate::api::Machine;
+use crate::balancer::firewall::{Holder, Nodes, compare};
+use crate::balancer::parts::push_rule;
 use crate::balancer::settings::{INVALID, PortMode};
 
 impl PlanInputs<'_> {
@@ -64,46 +63,10 @@ impl PlanInputs<'_> {
         };
         let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.wish, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
-            self.push_rule(&change, &there);
+            let action = Action::Rule(change.clone());
+            push_rule(&mut self.sketch, &change, &there, action);
         }
         Ok(())
-    }
-
-    fn push_rule(&mut self, change: &RuleChange, there: &[FirewallRule]) {
-        let remark = |impact| StepNote {
-            impact,
-            reason: None,
-            needs: &[],
-        };
-        let object = |id: Option<String>| ResourceRef {
-            kind: "firewall rule",
-            name: change.name().to_owned(),
-            id,
-        };
-        let action = Action::Rule(change.clone());
-        match change {
-            RuleChange::Create(rule) => {
-                let mut body = serde_json::Map::new();
-                body.insert("rule".to_owned(), rule.rule.clone().into());
-                self.sketch
-                    .create(object(None), &body, &remark(Impact::None), action)
-            }
-            RuleChange::Update { id, rule } => {
-                let former = there.iter().find(|it| it.id == *id);
-                let text = Change {
-                    field: "rule".to_owned(),
-                    before: former.map(|it| it.rule.clone()).into(),
-                    after: rule.rule.clone().into(),
-                };
-                let object = object(Some(id.to_string()));
-                self.sketch
-                    .change(object, vec![text], &remark(Impact::InPlace), action)
-            }
-            RuleChange::Delete { id, .. } => {
-                let object = object(Some(id.to_string()));
-                self.sketch.delete(object, &remark(Impact::InPlace), action)
-            }
-        };
     }
 }
 

@@ -9,7 +9,6 @@ use crate::balancer::naming::{label_of, nodes_label, selected_nodes_label};
 use crate::balancer::settings::{Mode, Settings};
 use crate::config::LoadBalancerConfig;
 
-/// Who reads Services.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     pub(crate) config: &'a LoadBalancerConfig,
@@ -24,14 +23,12 @@ impl Reader<'_> {
     }
 }
 
-/// Another Service with the same label.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharer {
     pub(crate) service: Arc<Service>,
     pub(crate) settings: Settings,
 }
 
-/// What the Services of the cluster want and show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claims {
     wanted: BTreeSet<String>,
@@ -110,14 +107,12 @@ impl Claims {
             .then(|| labels.filter(|it| !self.is_stale(it)).collect())
     }
 
-    /// Whether some Service shows a name of that label.
     pub(crate) fn is_shown(&self, label: &str) -> bool {
         let begin = format!("{label}.svc.");
         self.shown.iter().any(|name| name.starts_with(&begin))
     }
 }
 
-/// Whether a Service may have labels on nodes.
 fn concerns_us(service: &Service) -> bool {
     service.is_load_balancer || service.has_finalizer()
 }

@@ -25,14 +25,14 @@ use std::time::Duration;
 
 use bowline_core::{
     DraftError, Goal, Impact, Node, Notice, PlanBuilder, PreparedPlan, Problem, Publication,
-    ResourceRef, Service, StepNote, TrafficPolicy, name_list,
+    Service, TrafficPolicy, name_list,
 };
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::members::{self, Chosen, Circumstances, Nodes, recorded, sooner};
 use super::names;
 use super::naming::{Choice, Zones, addresses_on};
+use super::parts::{LABEL, NAME, new, push_names, remark, services, withdrawn};
 use super::scene::DraftContext;
 use super::settings::{INVALID, Settings, table};
 use crate::api::{Machine, TagValue};
@@ -49,7 +49,6 @@ const NAMES_AGE: Duration = Duration::from_secs(30);
 /// When to look again for a zone that nobody knows yet.
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
-/// A plan in the making.
 struct PlanInputs<'a> {
     scene: &'a DraftContext<'a>,
     sketch: PlanBuilder<Action>,
@@ -106,17 +105,14 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
             .forget_service(&scene.wish.service.key.to_string());
     }
     scene.shared.memory.holds_nothing(&scene.wish.service.uid);
-    let own = [table::STATUS.key, table::INSTANCES.key];
-    making.ending.publication.withdrawn = own.map(str::to_owned).into();
+    making.ending.publication = withdrawn();
     Ok(making.done())
 }
 
-/// Whether nodes carry something of this Service.
 pub(crate) fn is_involved(scene: &DraftContext<'_>) -> bool {
     own_machines(scene).any(|it| members::carries(&it.tags, &scene.label))
 }
 
-/// Machines that bear the cluster's mark.
 fn own_machines<'a>(scene: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
     let ours = TagValue::from(scene.cluster);
     let machines = scene.listing.machines.values();
@@ -135,9 +131,8 @@ fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, P
         .flat_map(|it| check::ports(&it.service, it.settings.port_mode))
         .collect();
     let left = |machine: &Machine| -> Ports {
-        let text = machine.tags.get(SERVICES).and_then(TagValue::as_text);
-        let items = tags::services(text.unwrap_or_default()).unwrap_or_default();
-        let same = items.into_iter().filter(|it| it.name == scene.label);
+        let items = services(&machine.tags).into_iter();
+        let same = items.filter(|it| it.name == scene.label);
         let ports: Ports = same.map(|it| it.port).collect();
         ports.intersection(&theirs).copied().collect()
     };
@@ -147,7 +142,6 @@ fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, P
         .collect()
 }
 
-/// A network that somebody named and that does not exist.
 fn network_fault(scene: &DraftContext<'_>) -> Option<Problem> {
     let (name, origin) = scene.named_network()?;
     if scene.network_named(name).is_some() {
@@ -176,8 +170,7 @@ pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Problem> {
             || machine.tags.get(tags::BALANCER) == Some(&ours)
     };
     let carries = |machine: &Machine| {
-        let text = machine.tags.get(SERVICES).and_then(TagValue::as_text);
-        let items = tags::services(text.unwrap_or_default()).unwrap_or_default();
+        let items = services(&machine.tags);
         items.iter().any(|it| it.name == scene.label)
     };
     let mut machines = scene.listing.machines.values();
@@ -195,7 +188,6 @@ pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Problem> {
     })
 }
 
-/// The name service is switched off.
 pub(crate) fn disabled(scene: &DraftContext<'_>) -> Problem {
     Problem {
         reason: "CNSDisabled",
@@ -242,34 +234,17 @@ impl<'a> PlanInputs<'a> {
         claims
     }
 
-    /// What is shown stays as it is.
     fn keep_publication(&mut self) {
         self.ending.publication.ingress = self.scene.wish.service.ingress.clone();
     }
 
     fn enable_names(&mut self) {
         let account = &self.scene.account;
-        let object = ResourceRef {
-            kind: "account",
-            name: account.login.clone(),
-            id: Some(account.id.to_string()),
-        };
-        let change = bowline_core::Change {
-            field: "triton_cns_enabled".to_owned(),
-            before: Value::Bool(false),
-            after: Value::Bool(true),
-        };
-        let remark = StepNote {
-            impact: Impact::None,
-            reason: Some("the Service needs the name service"),
-            needs: &[],
-        };
-        self.sketch
-            .change(object, vec![change], &remark, Action::EnableNames);
+        let why = "the Service needs the name service";
+        push_names(&mut self.sketch, account, why, Action::EnableNames);
         self.keep_publication();
     }
 
-    /// Everything for a Service that nothing is wrong with.
     async fn plan(&mut self) -> Result<(), DraftError> {
         let scene = self.scene;
         let service = &scene.wish.service;
@@ -386,11 +361,8 @@ impl<'a> PlanInputs<'a> {
             match plan::preview(&tags, &work, scene.cluster) {
                 Ok(changes) => {
                     let reason = work.reason();
-                    let remark = StepNote {
-                        impact: plan::impact(&work, &tags, labels),
-                        reason: Some(&reason),
-                        needs: &[],
-                    };
+                    let impact = plan::impact(&work, &tags, labels);
+                    let remark = remark(impact, Some(&reason), &[]);
                     let action = Action::Tags(self.works.len());
                     self.sketch
                         .change(plan::object(&work), changes, &remark, action);
@@ -421,16 +393,9 @@ impl<'a> PlanInputs<'a> {
         if next.is_some_and(|next| next.puts() == puts) {
             return;
         }
-        let object = ResourceRef {
-            kind: "DNS service",
-            name: self.scene.label.clone(),
-            id: None,
-        };
-        let remark = StepNote {
-            impact: Impact::None,
-            reason: Some("machines show their tags some seconds later"),
-            needs: &[],
-        };
+        let why = "machines show their tags some seconds later";
+        let remark = remark(Impact::None, Some(why), &[]);
+        let object = new(LABEL, &self.scene.label);
         self.sketch
             .wait(object, &remark, Action::AwaitTags { puts });
     }
@@ -523,21 +488,13 @@ impl<'a> PlanInputs<'a> {
         if there {
             return;
         }
-        let object = ResourceRef {
-            kind: "DNS name",
-            name: hostname.to_owned(),
-            id: None,
-        };
-        let remark = StepNote {
-            impact: Impact::None,
-            reason: Some("CNS publishes changes every ten seconds"),
-            needs: &[],
-        };
+        let why = "CNS publishes changes every ten seconds";
+        let remark = remark(Impact::None, Some(why), &[]);
         let action = Action::AwaitName {
             hostname: hostname.to_owned(),
             machines: machines.into_iter().take(names::ASKED).collect(),
         };
-        self.sketch.wait(object, &remark, action);
+        self.sketch.wait(new(NAME, hostname), &remark, action);
     }
 
     fn tell_other_zones(&mut self, others: &[String]) {

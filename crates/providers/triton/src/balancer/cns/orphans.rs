@@ -21,7 +21,6 @@ const UNKNOWN: &str = "unknown";
 /// A list of that age is good enough to look for what is left behind.
 const LIST_AGE: Duration = Duration::from_secs(30);
 
-/// The machines of this cluster's nodes that carry a label.
 async fn carrying(
     shared: &Shared,
     cluster: &str,

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::labels::Claims;
 use crate::api::{Machine, TagValue};
 use crate::balancer::members::{Nodes, carries, recorded};
+use crate::balancer::parts::{self, MACHINE, there};
 use crate::roll::Listing;
 use crate::tags::{self, NODE, Ports, SERVICES, Tags, Wanted};
 
@@ -19,7 +20,6 @@ const MOST_WRITES: usize = 6;
 /// A machine, and one label on it; without one, all of it.
 pub(crate) type Question = (Uuid, Option<String>);
 
-/// What is to be brought about on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) machine: Uuid,
@@ -28,7 +28,6 @@ pub(crate) struct Work {
     pub(crate) labels: BTreeMap<String, Option<Ports>>,
     /// Those of them that nobody seems to want any more.
     pub(crate) stale: BTreeSet<String>,
-    /// Whether it is taken over from another cluster.
     pub(crate) take_over: bool,
     /// Whether it has left the cluster, and all of ours goes.
     pub(crate) release: bool,
@@ -49,7 +48,6 @@ impl Work {
         labels.map(|label| (self.machine, Some(label))).collect()
     }
 
-    /// What people are told about it.
     pub(crate) fn reason(&self) -> String {
         if self.release {
             return "the machine is no node of the cluster any more".to_owned();
@@ -75,7 +73,6 @@ pub(crate) fn entries(label: &str, ports: &Ports) -> Vec<String> {
     ports.iter().map(entry).collect()
 }
 
-/// What machines are to carry.
 pub(crate) struct CnsRequest<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) nodes: &'a Nodes,
@@ -85,7 +82,6 @@ pub(crate) struct CnsRequest<'a> {
     /// Whether a label that nobody seems to want was put on a machine by a Service that is too new to be
     /// known.
     pub(crate) is_held: &'a dyn Fn(Uuid, &str) -> bool,
-    /// Machines that have left the cluster.
     pub(crate) left: &'a BTreeSet<Uuid>,
     /// Machines with something on its way that the list does not show yet.
     pub(crate) unsettled: &'a BTreeSet<Uuid>,
@@ -184,15 +180,10 @@ pub(crate) fn preview(tags: &Tags, work: &Work, cluster: &str) -> Result<Vec<Cha
         .into_iter()
         .filter(|key| tags.get(*key) != then.get(*key));
     Ok(changed
-        .map(|key| Change {
-            field: key.clone(),
-            before: json!(tags.get(key)),
-            after: json!(then.get(key)),
-        })
+        .map(|key| parts::change(key, json!(tags.get(key)), json!(then.get(key))))
         .collect())
 }
 
-/// The list of a machine is left alone.
 pub(crate) fn bad_tag(machine: &str, problem: &str) -> Notice {
     Notice {
         warning: true,
@@ -222,20 +213,10 @@ pub(crate) fn impact(
     }
 }
 
-/// The machine of a step.
 pub(crate) fn object(work: &Work) -> ResourceRef {
-    machine_object(work.machine, &work.name)
+    there(MACHINE, &work.name, &work.machine)
 }
 
-fn machine_object(id: Uuid, name: &str) -> ResourceRef {
-    ResourceRef {
-        kind: "machine",
-        name: name.to_owned(),
-        id: Some(id.to_string()),
-    }
-}
-
-/// The machines that carry these labels of ours, with their entries.
 pub(crate) fn found(
     listing: &Listing,
     cluster: &str,
@@ -248,9 +229,7 @@ pub(crate) fn found(
     });
     carrying
         .map(|machine| {
-            let text = machine.tags.get(SERVICES).and_then(TagValue::as_text);
-            let items = tags::services(text.unwrap_or_default()).unwrap_or_default();
-            let items = items.into_iter();
+            let items = parts::services(&machine.tags).into_iter();
             let items = items.filter(|it| labels.contains(it.name.as_str()));
             let texts = items.map(|it| it.text).collect();
             thing(machine.id, &machine.name, texts)
@@ -258,7 +237,6 @@ pub(crate) fn found(
         .collect()
 }
 
-/// The machines that are to carry a label, with their entries.
 pub(crate) fn wanted(
     listing: &Listing,
     label: &str,
@@ -278,7 +256,7 @@ fn thing(id: Uuid, name: &str, mut entries: Vec<String>) -> ResourceState {
     let mut attributes = Map::new();
     attributes.insert("DNS services".to_owned(), Value::from(entries));
     ResourceState {
-        object: machine_object(id, name),
+        object: there(MACHINE, name, &id),
         attributes,
     }
 }

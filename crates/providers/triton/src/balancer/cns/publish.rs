@@ -8,13 +8,10 @@ use bowline_core::{Ingress, IpMode, Notice, Service};
 use super::check::node_port;
 use crate::balancer::settings::{PortMode, Publish, Settings};
 
-/// What there is to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) settings: &'a Settings,
-    /// The DNS name, if it is known.
     pub(crate) hostname: Option<&'a str>,
-    /// The members' addresses on the chosen network.
     pub(crate) addresses: &'a BTreeSet<IpAddr>,
     /// Whether the API server knows modes of addresses.
     pub(crate) has_ip_mode: bool,

@@ -49,6 +49,11 @@ fn nobody(_: &str) -> bool {
     false
 }
 
+fn kinds(wanted: &Wanted) -> Vec<&str> {
+    let labels = wanted.rules.iter().map(|it| Label::parse(&it.description));
+    labels.map(|it| it.unwrap().kind).collect()
+}
+
 #[test]
 fn texts_and_hashes_are_those_of_the_specification() {
     for (ports, from, text, hash) in [
@@ -92,46 +97,27 @@ fn what_does_not_fit_one_rule_becomes_several() {
             let label = Label::parse(&rule.description).unwrap();
             let ports = rule.rule.matches("PORT").count();
             let from = rule.rule.matches("subnet").count();
-            format!("{} {ports} ports {from} subnets", label.kind)
+            format!("{} {ports}p {from}s", label.kind)
         });
         all.collect()
     };
     let ports: Vec<u16> = (1..=9).collect();
-    assert_eq!(
-        kinds(&machines(&ports, &["0.0.0.0/0"])),
-        [
-            "front-tcp 8 ports 0 subnets",
-            "front-tcp-1 1 ports 0 subnets"
-        ]
-    );
+    let all = kinds(&machines(&ports, &["0.0.0.0/0"]));
+    assert_eq!(all, ["front-tcp 8p 0s", "front-tcp-1 1p 0s"]);
     let many: Vec<String> = (0..30).map(|it| format!("10.0.{it}.0/24")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert_eq!(
-        kinds(&machines(&[80], &many)),
-        [
-            "front-tcp 1 ports 24 subnets",
-            "front-tcp-1 1 ports 6 subnets"
-        ]
-    );
-    assert_eq!(
-        kinds(&machines(&ports, &many)),
-        [
-            "front-tcp 8 ports 24 subnets",
-            "front-tcp-1 8 ports 6 subnets",
-            "front-tcp-2 1 ports 24 subnets",
-            "front-tcp-3 1 ports 6 subnets"
-        ]
-    );
+    let some = kinds(&machines(&[80], &many));
+    assert_eq!(some, ["front-tcp 1p 24s", "front-tcp-1 1p 6s"]);
+    let both = kinds(&machines(&ports, &many));
+    assert_eq!(both[..2], ["front-tcp 8p 24s", "front-tcp-1 8p 6s"]);
+    assert_eq!(both[2..], ["front-tcp-2 1p 24s", "front-tcp-3 1p 6s"]);
 }
 
 #[test]
 fn ranges_of_ipv6_are_left_out_and_told_and_never_open_anything() {
     let wanted = machines(&[80], &["2001:db8::/32", "10.0.0.0/8"]);
-    assert!(
-        wanted.rules[0]
-            .rule
-            .starts_with("FROM subnet 10.0.0.0/8 TO")
-    );
+    let rule = &wanted.rules[0].rule;
+    assert!(rule.starts_with("FROM subnet 10.0.0.0/8 TO"));
     assert_eq!(wanted.notices[0].reason, "IPv6RangesIgnored");
     let wanted = machines(&[80], &["2001:db8::/32"]);
     assert_eq!(wanted.rules, [], "nobody is let in");
@@ -157,11 +143,7 @@ fn load_balancers_reach_nodes_and_those_who_measure_reach_load_balancers() {
              ALLOW tcp PORT 8405",
         ]
     );
-    let kinds = wanted
-        .rules
-        .iter()
-        .map(|it| Label::parse(&it.description).unwrap().kind);
-    assert!(kinds.eq(["front-tcp", "back-tcp", "metrics-tcp"]));
+    assert_eq!(kinds(&wanted), ["front-tcp", "back-tcp", "metrics-tcp"]);
 }
 
 #[test]
@@ -177,60 +159,45 @@ fn nodes_are_opened_where_they_have_firewalls_and_else_it_is_told() {
     assert_eq!(wanted.notices, []);
     let reasons =
         |wanted: &Wanted| -> Vec<&str> { wanted.notices.iter().map(|it| it.reason).collect() };
-    let open = nodes(&tcp, &from, 0, 3);
-    assert_eq!(
-        (open.rules.len(), reasons(&open)),
-        (0, vec!["SourceRangesNotEnforced"])
-    );
-    let some = nodes(&tcp, &from, 1, 2);
-    assert_eq!(
-        (some.rules.len(), reasons(&some)),
-        (1, vec!["SourceRangesNotEnforced"])
-    );
-    assert_eq!(nodes(&tcp, &["0.0.0.0/0"], 0, 3), Wanted::default());
-    let direct = holder().of_nodes(&Nodes {
+    let mut opened = Nodes {
         ports: &tcp,
         sources: &ranges(&from),
         guarded: 0,
         open: 3,
         enforced: true,
         keeps_rules: true,
-    });
+    };
+    let direct = holder().of_nodes(&opened);
     assert_eq!(direct, Wanted::default(), "kube-proxy enforces them");
-    let never = holder().of_nodes(&Nodes {
-        ports: &tcp,
-        sources: &ranges(&from),
-        guarded: 3,
-        open: 0,
-        enforced: false,
-        keeps_rules: false,
-    });
-    assert_eq!(
-        (never.rules.len(), reasons(&never)),
-        (0, vec!["SourceRangesNotEnforced"])
-    );
+    (opened.guarded, opened.open) = (3, 0);
+    (opened.enforced, opened.keeps_rules) = (false, false);
+    let never = holder().of_nodes(&opened);
+    for (wanted, rules) in [
+        (nodes(&tcp, &from, 0, 3), 0),
+        (nodes(&tcp, &from, 1, 2), 1),
+        (never, 0),
+    ] {
+        assert_eq!(wanted.rules.len(), rules);
+        assert_eq!(reasons(&wanted), ["SourceRangesNotEnforced"]);
+    }
+    assert_eq!(nodes(&tcp, &["0.0.0.0/0"], 0, 3), Wanted::default());
     let ports = [
         (Protocol::Udp, 30053),
         (Protocol::Other("SCTP".to_owned()), 30132),
         (Protocol::Tcp, 30053),
     ];
     let mixed = nodes(&ports, &["0.0.0.0/0"], 1, 0);
-    let kinds = mixed
-        .rules
-        .iter()
-        .map(|it| Label::parse(&it.description).unwrap().kind);
-    assert!(kinds.eq(["front-tcp", "front-udp"]));
+    assert_eq!(kinds(&mixed), ["front-tcp", "front-udp"]);
     assert_eq!(reasons(&mixed), ["FirewallUnsupported"]);
 }
 
 #[test]
 fn a_rule_is_changed_for_its_hash_or_because_it_is_off_and_never_for_its_text() {
     let wanted = machines(&[80, 443], &["0.0.0.0/0"]).rules;
+    let changes =
+        |wanted: &[WantedRule], found: &[FirewallRule]| compare(&holder(), wanted, found, nobody);
     let good = there(1, &wanted[0]);
-    assert_eq!(
-        compare(&holder(), &wanted, std::slice::from_ref(&good), nobody),
-        []
-    );
+    assert_eq!(changes(&wanted, std::slice::from_ref(&good)), []);
     let off = FirewallRule {
         enabled: false,
         ..good.clone()
@@ -241,24 +208,17 @@ fn a_rule_is_changed_for_its_hash_or_because_it_is_off_and_never_for_its_text() 
             id: found.id,
             rule: wanted[0].clone(),
         };
-        assert_eq!(compare(&holder(), &wanted, &[found], nobody), [update]);
+        assert_eq!(changes(&wanted, &[found]), [update]);
     }
     let create = RuleChange::Create(wanted[0].clone());
     assert_eq!(create.name(), "front-tcp");
-    assert_eq!(compare(&holder(), &wanted, &[], nobody), [create]);
-    let twice = [
-        FirewallRule {
-            enabled: false,
-            ..there(3, &wanted[0])
-        },
-        good.clone(),
-    ];
-    let changes = compare(&holder(), &wanted, &twice, nobody);
-    assert_eq!(changes, [removal(&twice[0])], "one is enough");
-    assert_eq!(
-        compare(&holder(), &[], std::slice::from_ref(&good), nobody),
-        [removal(&good)]
-    );
+    assert_eq!(changes(&wanted, &[]), [create]);
+    let mut twice = [there(3, &wanted[0]), good.clone()];
+    twice[0].enabled = false;
+    let one = [removal(&twice[0])];
+    assert_eq!(changes(&wanted, &twice), one, "one is enough");
+    let none = [removal(&good)];
+    assert_eq!(changes(&[], &[good]), none);
 }
 
 #[test]
@@ -288,12 +248,8 @@ fn rules_of_others_are_never_touched() {
     ] {
         let rule = described(description, global);
         let changes = compare(&holder(), &[], std::slice::from_ref(&rule), gone);
-        let removed = touched.then(|| removal(&rule));
-        assert_eq!(
-            changes,
-            removed.into_iter().collect::<Vec<_>>(),
-            "{description}"
-        );
+        let removed: Vec<_> = touched.then(|| removal(&rule)).into_iter().collect();
+        assert_eq!(changes, removed, "{description}");
     }
 }
 

@@ -11,28 +11,20 @@ use uuid::Uuid;
 use crate::api::{Machine, Network, Nic};
 use crate::instances::{is_public, zones_of};
 
-/// What is known when a name is to be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zones<'a> {
-    /// All networks and pools.
     pub(crate) networks: &'a BTreeMap<Uuid, Network>,
-    /// The account's id.
     pub(crate) account: Uuid,
-    /// The members, by id.
     pub(crate) members: &'a [&'a Machine],
     /// The names that some of them have now.
     pub(crate) names: &'a BTreeMap<Uuid, Vec<String>>,
-    /// Whether private networks are meant.
     pub(crate) internal: bool,
-    /// The network that somebody named.
     pub(crate) network: Option<Uuid>,
     /// The configured zone, for networks that do not tell theirs.
     pub(crate) zone: Option<&'a str>,
-    /// The name that is published now.
     pub(crate) published: Option<&'a str>,
 }
 
-/// Where a name is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The network; none if only the zone is known.
@@ -43,7 +35,6 @@ pub(crate) struct Place {
     pub(crate) others: Vec<String>,
 }
 
-/// What came of choosing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Place(Place),
@@ -198,7 +189,6 @@ fn is_in_zone(name: &str, zone: &str) -> bool {
     rest.is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// The first card.
 fn primary(machine: &Machine) -> Option<&Nic> {
     let nics = machine.nics.as_deref()?;
     nics.iter().find(|nic| nic.primary).or(nics.first())

@@ -20,23 +20,16 @@ use table::{
     TIMEOUTS,
 };
 
-/// The reason of events about annotations that cannot be used.
 pub(crate) const INVALID: &str = "InvalidAnnotation";
-/// The class of Services that are served by DNS names.
 pub(crate) const CNS_CLASS: &str = "cloud.tritoncompute/cns";
-/// The class of Services that are served by load balancer machines.
 pub(crate) const CLB_CLASS: &str = "cloud.tritoncompute/clb";
 
-/// How a Service is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// By a DNS name of the nodes.
     Cns,
-    /// By load balancer machines.
     Clb,
 }
 
-/// Which port is reached at the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PortMode {
     #[default]
@@ -47,21 +40,16 @@ pub(crate) enum PortMode {
     Direct,
 }
 
-/// What the status shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publish {
-    /// Addresses.
     Ip,
-    /// The name.
     Hostname,
     /// The name, then addresses.
     Both,
 }
 
-/// How connections are understood by a load balancer machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BalancingProtocol {
-    /// As bytes.
     #[default]
     Tcp,
     Http,
@@ -97,7 +85,6 @@ impl BalancingProtocol {
     }
 }
 
-/// How load balancer machines check nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Check {
     /// As the Service's traffic policy suggests.
@@ -105,7 +92,6 @@ pub(crate) enum Check {
     Automatic,
     /// By a connection, and nothing is said about it.
     Off,
-    /// As somebody said.
     Given {
         path: Option<String>,
         port: Option<u16>,
@@ -114,7 +100,6 @@ pub(crate) enum Check {
     },
 }
 
-/// What the annotations say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     /// The mode that the Service names, by its class or its annotation.
@@ -130,7 +115,6 @@ pub(crate) struct Settings {
     pub(crate) clb: ClbSettings,
 }
 
-/// What they say about load balancer machines alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClbSettings {
     /// None: as many as the members need.
@@ -209,7 +193,6 @@ impl Settings {
         }
     }
 
-    /// How the Service is served, if at all.
     pub(crate) fn mode_or(&self, config: &LoadBalancerConfig) -> Option<Mode> {
         self.mode.or(match config.mode {
             BalancerMode::Cns => Some(Mode::Cns),
@@ -227,7 +210,6 @@ pub(crate) fn is_served(service: &Service, config: &LoadBalancerConfig) -> bool 
 }
 
 impl ClbSettings {
-    /// How connections to that port of the Service are understood.
     pub(crate) fn protocol_of(&self, port: u16) -> BalancingProtocol {
         self.protocols.get(&port).copied().unwrap_or(self.protocol)
     }

@@ -9,24 +9,20 @@ use ipnet::Ipv4Net;
 use super::{BalancingProtocol, Check};
 use crate::balancer::naming::is_nodes_label;
 
-/// The longest DNS name.
 const LONGEST_NAME: usize = 253;
 /// The longest label of the name service, dots included.
 const LONGEST_LABEL: usize = 63;
-/// The highest port of the appliance.
 const HIGHEST_PORT: u16 = 65_534;
 
 pub(super) fn yes_or_no(text: &str) -> Option<bool> {
     text.to_ascii_lowercase().parse().ok()
 }
 
-/// A name or an id.
 pub(super) fn word(text: &str) -> Option<String> {
     let fits = text.len() <= LONGEST_NAME && !text.contains(char::is_control);
     fits.then(|| text.to_owned())
 }
 
-/// Digits alone.
 pub(super) fn whole(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
@@ -36,7 +32,6 @@ fn number(text: &str, least: u16, most: u16) -> Option<u16> {
     whole(text).filter(|number| (least..=most).contains(number))
 }
 
-/// One part of a DNS name.
 fn is_part(part: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();
@@ -52,7 +47,6 @@ pub(super) fn label(text: &str) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-/// A DNS name, in lower case.
 pub(super) fn host(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     (text.len() <= LONGEST_NAME && text.split('.').all(is_part)).then_some(text)
@@ -104,7 +98,6 @@ pub(super) fn timeouts(text: &str) -> Option<String> {
     Some(text.split(',').map(str::trim).collect::<Vec<_>>().join(","))
 }
 
-/// Protocols of single ports of that Service.
 pub(super) fn protocols(text: &str, service: &Service) -> Option<BTreeMap<u16, BalancingProtocol>> {
     let mut found = BTreeMap::new();
     for part in text.split(',') {
@@ -121,7 +114,6 @@ pub(super) fn protocols(text: &str, service: &Service) -> Option<BTreeMap<u16, B
     Some(found)
 }
 
-/// How nodes are checked.
 pub(super) fn check(text: &str) -> Option<Check> {
     if text == "off" {
         return Some(Check::Off);

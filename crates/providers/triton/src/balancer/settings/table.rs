@@ -161,7 +161,6 @@ annotation_rows! { "cloud.tritoncompute/";
     }
 }
 
-/// What the rows mean together.
 pub const TABLE: AnnotationTable = AnnotationTable {
     prefix: PREFIX,
     rows: ANNOTATIONS,
@@ -170,7 +169,6 @@ pub const TABLE: AnnotationTable = AnnotationTable {
     last: None,
 };
 
-/// The reference page's table, in Markdown.
 pub fn reference() -> String {
     TABLE.reference()
 }

@@ -17,11 +17,8 @@ fn a_service_without_annotations_has_the_defaults() {
         .iter()
         .map(|row| (row.key.trim_start_matches(table::PREFIX), " "))
         .collect();
-    assert_eq!(
-        read(&annotated(&empty)),
-        (Settings::default(), Vec::new()),
-        "an empty value is none"
-    );
+    let none = (Settings::default(), Vec::new());
+    assert_eq!(read(&annotated(&empty)), none, "an empty value is none");
 }
 
 #[test]
@@ -165,25 +162,19 @@ fn a_value_that_does_not_parse_is_a_fault_of_its_key() {
 
 #[test]
 fn values_that_do_not_go_together_are_a_fault_where_they_count() {
-    let clb = ("mode", "clb");
+    let (clb, proxy, http) = (
+        ("mode", "clb"),
+        ("proxy_protocol", "true"),
+        ("protocol", "http"),
+    );
+    let (ipv4, internal) = (("ipv4", "10.20.0.50"), ("internal", "true"));
     for (pairs, faults) in [
-        (vec![clb, ("proxy_protocol", "true")], 0),
-        (
-            vec![clb, ("proxy_protocol", "true"), ("protocol", "http")],
-            1,
-        ),
-        (vec![("proxy_protocol", "true"), ("protocol", "http")], 0),
-        (vec![clb, ("ipv4", "10.20.0.50"), ("internal", "true")], 0),
-        (vec![clb, ("ipv4", "10.20.0.50")], 1),
-        (
-            vec![
-                clb,
-                ("ipv4", "10.20.0.50"),
-                ("internal", "true"),
-                ("replicas", "2"),
-            ],
-            1,
-        ),
+        (vec![clb, proxy], 0),
+        (vec![clb, proxy, http], 1),
+        (vec![proxy, http], 0),
+        (vec![clb, ipv4, internal], 0),
+        (vec![clb, ipv4], 1),
+        (vec![clb, ipv4, internal, ("replicas", "2")], 1),
     ] {
         let found = read(&annotated(&pairs)).1;
         assert_eq!(found.len(), faults, "{pairs:?}: {found:?}");

@@ -53,7 +53,6 @@ impl Service {
         self.world.clock.now()
     }
 
-    /// What it answers to whoever shows that certificate.
     async fn answer(&self, shown: &ClientCertificate) -> u16 {
         let tls = Tls::new()
             .insecure(true)
@@ -98,13 +97,12 @@ async fn triton_case_84_the_certificate_is_what_the_service_wants_and_nothing_le
     assert!(usages.client_auth);
     let other: Vec<String> = usages.other.iter().map(Oid::to_id_string).collect();
     assert_eq!(other, ["1.3.6.1.4.1.38678.1.4.2"]);
-    let extensions = parsed.extensions().iter();
+    let mut extensions = parsed
+        .extensions()
+        .iter()
+        .map(X509Extension::parsed_extension);
     let of_an_authority = |it: &ParsedExtension<'_>| matches!(it, ParsedExtension::BasicConstraints(constraints) if constraints.ca);
-    assert!(
-        !extensions
-            .map(X509Extension::parsed_extension)
-            .any(of_an_authority)
-    );
+    assert!(!extensions.any(of_an_authority));
     let verifying = ring::signature::RsaPublicKeyComponents {
         n: rsa_number(&key, |it| it.n.as_positive_bytes()),
         e: rsa_number(&key, |it| it.e.as_positive_bytes()),
@@ -118,31 +116,14 @@ async fn triton_case_84_the_certificate_is_what_the_service_wants_and_nothing_le
     assert_eq!(service.answer(&issued).await, 200);
     let other = PrivateKey::parse(key!("p256.sec1"), None).unwrap();
     let usual = || Wording::usual("acme", &key, now).unwrap();
+    let (mut future, mut sha256, mut plain) = (usual(), usual(), usual());
+    future.begin = now + 1.hour();
+    sha256.issuer = key.fingerprint().sha256();
+    plain.usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     for (what, wording, signer) in [
-        (
-            "in the future",
-            Wording {
-                begin: now + 1.hour(),
-                ..usual()
-            },
-            &key,
-        ),
-        (
-            "with a SHA-256 issuer",
-            Wording {
-                issuer: key.fingerprint().sha256(),
-                ..usual()
-            },
-            &key,
-        ),
-        (
-            "without the usage",
-            Wording {
-                usages: vec![ExtendedKeyUsagePurpose::ClientAuth],
-                ..usual()
-            },
-            &key,
-        ),
+        ("in the future", future, &key),
+        ("with a SHA-256 issuer", sha256, &key),
+        ("without the usage", plain, &key),
         ("of another key", usual(), &other),
     ] {
         let wrong = wording.sign(signer).unwrap();

@@ -51,6 +51,8 @@ fn a_machine_that_does_not_answer_is_down_and_hides_no_other() {
 
 #[test]
 fn lines_that_nobody_could_read_are_dropped_and_counted() {
+    let histogram = "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1";
+    let summary = "# TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 1\ns_count 1";
     for (line, dropped) in [
         ("a 1", 0),
         ("a 1.5e+09", 0),
@@ -81,14 +83,8 @@ fn lines_that_nobody_could_read_are_dropped_and_counted() {
         ("a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 1", 1),
         ("# TYPE h histogram\nh_bucket 1", 1),
         ("# TYPE h histogram\nh_bucket{le=\"x\"} 1", 1),
-        (
-            "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1",
-            0,
-        ),
-        (
-            "# TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 1\ns_count 1",
-            0,
-        ),
+        (histogram, 0),
+        (summary, 0),
         ("# TYPE s summary\ns 1", 1),
     ] {
         assert_eq!(Exposition::parse(line).dropped, dropped, "{line}");
@@ -102,20 +98,16 @@ fn parts_of_a_histogram_stay_together() {
     let page = page(&[text, text]);
     assert_eq!(page.matches("# TYPE triton_h histogram\n").count(), 1);
     assert_eq!(page.matches("triton_h_bucket{le=\"1\",node=").count(), 2);
-    assert_eq!(
-        page.matches("# TYPE triton_other_count untyped\n").count(),
-        1
-    );
+    let untyped = page.matches("# TYPE triton_other_count untyped\n");
+    assert_eq!(untyped.count(), 1);
 }
 
 #[test]
 fn labels_that_have_our_names_are_given_others_and_texts_are_written_as_they_were_meant() {
     let text = "# HELP a back\\\\slash \\t and \\n line\na{node=\"x\",exported_node=\"y\",t=\"q\\\"\\\\\\n\"} 1\n";
     let page = page(&[text]);
-    assert!(
-        page.contains("# HELP triton_a back\\\\slash \\\\t and \\n line\n"),
-        "{page}"
-    );
+    let help = "# HELP triton_a back\\\\slash \\\\t and \\n line\n";
+    assert!(page.contains(help), "{page}");
     let labels = r#"{exported_exported_node="y",exported_node="x",t="q\"\\\n",node="k8s-1""#;
     assert!(page.contains(labels), "{page}");
 }
@@ -123,13 +115,11 @@ fn labels_that_have_our_names_are_given_others_and_texts_are_written_as_they_wer
 #[test]
 fn a_family_that_is_another_thing_elsewhere_and_one_that_is_ours_are_left_out() {
     let all = [
-        (source(1), Some(Exposition::parse("# TYPE a gauge\na 1\n"))),
-        (
-            source(2),
-            Some(Exposition::parse("# TYPE a counter\na 1\n")),
-        ),
-        (source(3), Some(Exposition::parse("cmon_up 1\n"))),
+        (1, "# TYPE a gauge\na 1\n"),
+        (2, "# TYPE a counter\na 1\n"),
+        (3, "cmon_up 1\n"),
     ];
+    let all = all.map(|(number, text)| (source(number), Some(Exposition::parse(text))));
     let (page, dropped) = together(&all);
     assert_eq!(dropped, 2);
     assert!(!page.contains("triton_a{node=\"k8s-2\""), "{page}");

@@ -7,11 +7,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::super::table::{Row, Section};
-use super::{FileContent, RawProfile, row};
-
-/// Data centers of one cluster. There are a few dozens in the world.
-const MOST_PROFILES: usize = 64;
+use super::super::table::Section;
+use super::{FileContent, row};
 
 pub(super) fn read(text: &str) -> Result<FileContent, String> {
     let mut bytes = text.as_bytes();
@@ -49,21 +46,16 @@ impl<'de> Deserialize<'de> for File {
                 while let Some(name) = map.next_key::<String>()? {
                     let mut all = Section::ALL.into_iter();
                     if let Some(section) = all.find(|section| section.yaml() == name) {
-                        let of = Keys::Section(section);
-                        let read = map.next_value_seed(Maybe(of))?.unwrap_or_default();
+                        let read = map
+                            .next_value_seed(Maybe(Keys(section)))?
+                            .unwrap_or_default();
                         for (key, value) in read.values {
                             content.values.insert((section, key), value);
                         }
                         content.warnings.extend(read.warnings);
                     } else if name == "profiles" {
-                        let read = map.next_value_seed(Maybe(Profiles))?.unwrap_or_default();
-                        for read in read {
-                            content.warnings.extend(read.warnings);
-                            content.profiles.push(RawProfile {
-                                name: read.name,
-                                values: read.values,
-                            });
-                        }
+                        map.next_value::<IgnoredAny>()?;
+                        content.profiles = true;
                     } else {
                         map.next_value::<IgnoredAny>()?;
                         content
@@ -78,34 +70,10 @@ impl<'de> Deserialize<'de> for File {
     }
 }
 
-/// Which keys there are.
-#[derive(Clone, Copy)]
-enum Keys {
-    Section(Section),
-    Profile,
-}
-
-impl Keys {
-    fn row(self, name: &str) -> Option<&'static Row> {
-        match self {
-            Self::Section(section) => row(section, |row| row.yaml_key() == name),
-            Self::Profile => row(Section::Global, |row| {
-                row.connection && row.yaml_key() == name
-            }),
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Section(section) => section.yaml(),
-            Self::Profile => "profiles[]",
-        }
-    }
-}
+struct Keys(Section);
 
 #[derive(Default)]
 struct Read {
-    name: String,
     values: BTreeMap<&'static str, String>,
     warnings: Vec<String>,
 }
@@ -128,13 +96,9 @@ impl<'de> Visitor<'de> for Keys {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Read, A::Error> {
         let mut read = Read::default();
         while let Some(name) = map.next_key::<String>()? {
-            if matches!(self, Self::Profile) && name == "name" {
-                read.name = map.next_value::<Option<String>>()?.unwrap_or_default();
-                continue;
-            }
-            let Some(row) = self.row(&name) else {
+            let Some(row) = row(self.0, |row| row.yaml_key() == name) else {
                 map.next_value::<IgnoredAny>()?;
-                let title = self.title();
+                let title = self.0.yaml();
                 read.warnings
                     .push(format!("key {title}.{name} is not known"));
                 continue;
@@ -215,35 +179,5 @@ impl<'de> Visitor<'de> for Listed {
             items.push(item);
         }
         Ok(items.join(","))
-    }
-}
-
-struct Profiles;
-
-impl<'de> DeserializeSeed<'de> for Profiles {
-    type Value = Vec<Read>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Read>, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Profiles {
-    type Value = Vec<Read>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of profiles")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Read>, A::Error> {
-        let mut all = Vec::new();
-        while let Some(profile) = list.next_element_seed(Keys::Profile)? {
-            if all.len() >= MOST_PROFILES {
-                let text = format!("there are more than {MOST_PROFILES} profiles");
-                return Err(serde::de::Error::custom(text));
-            }
-            all.push(profile);
-        }
-        Ok(all)
     }
 }

@@ -65,15 +65,13 @@ fn one_post(start: &Tags, wanted: &Wanted) -> Tags {
 fn triton_case_29_others_entries_stay_in_front_as_they_are() {
     let start = tags(&[(SERVICES, "k8s-api:6443,OLD:1:weight=5"), ("env", "prod")]);
     let end = one_post(&start, &wanted(&[("web.prod", ports(&[30080]))]));
-    assert_eq!(
-        end,
-        tags(&[
-            (SERVICES, "k8s-api:6443,OLD:1:weight=5,web.prod:30080"),
-            (SERVICES_RECORD, "web.prod"),
-            (NODE, CLUSTER),
-            ("env", "prod"),
-        ])
-    );
+    let expected = tags(&[
+        (SERVICES, "k8s-api:6443,OLD:1:weight=5,web.prod:30080"),
+        (SERVICES_RECORD, "web.prod"),
+        (NODE, CLUSTER),
+        ("env", "prod"),
+    ]);
+    assert_eq!(end, expected);
 }
 
 #[test]
@@ -111,20 +109,17 @@ fn what_is_as_wanted_is_left_alone_in_whatever_order() {
     ] {
         assert!(change(&start, &wish, CLUSTER).unwrap().is_empty());
     }
-    assert!(holds(&start, CLUSTER, "web.prod", ports(&[30080]).as_ref()));
-    assert!(!holds(
-        &start,
-        CLUSTER,
-        "web.prod",
-        ports(&[1, 30080]).as_ref()
-    ));
-    assert!(!holds(&start, CLUSTER, "web.prod", None));
-    assert!(!holds(&start, OTHER, "web.prod", ports(&[30080]).as_ref()));
-    assert!(
-        holds(&start, CLUSTER, "mail", None)
-            && !holds(&start, CLUSTER, "mail", ports(&[25]).as_ref()),
-        "what is not on record is not ours"
-    );
+    for (cluster, label, there, expected) in [
+        (CLUSTER, "web.prod", ports(&[30080]), true),
+        (CLUSTER, "web.prod", ports(&[1, 30080]), false),
+        (CLUSTER, "web.prod", None, false),
+        (OTHER, "web.prod", ports(&[30080]), false),
+        // What is not on record is not ours.
+        (CLUSTER, "mail", None, true),
+        (CLUSTER, "mail", ports(&[25]), false),
+    ] {
+        assert_eq!(holds(&start, cluster, label, there.as_ref()), expected);
+    }
     // Without its mark it would not be found again.
     let mut unmarked = start.clone();
     unmarked.remove(NODE);
@@ -144,10 +139,8 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
     ]);
     // One of two: one POST.
     let end = one_post(&start, &wanted(&[("web", None)]));
-    assert_eq!(
-        (&end[SERVICES], &end[SERVICES_RECORD]),
-        (&"api:1".into(), &"api".into())
-    );
+    assert_eq!(end[SERVICES], "api:1".into());
+    assert_eq!(end[SERVICES_RECORD], "api".into());
     // Both.
     let (end, changes) = settle(&start, &wanted(&[("web", None), ("api", None)]));
     let deleted: Vec<_> = changes.iter().map(|it| it.delete.clone()).collect();
@@ -167,15 +160,9 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
         ..wanted(&[("api", ports(&[1]))])
     };
     let (end, changes) = settle(&start, &left);
-    let deleted: Vec<_> = changes.iter().map(|it| it.delete.clone()).collect();
-    assert_eq!(
-        deleted,
-        [
-            vec![SERVICES, GROUPS],
-            vec![SERVICES_RECORD, GROUPS_RECORD],
-            vec![NODE]
-        ]
-    );
+    let deleted: Vec<_> = changes.iter().map(|it| it.delete.as_slice()).collect();
+    let (lists, records) = ([SERVICES, GROUPS], [SERVICES_RECORD, GROUPS_RECORD]);
+    assert_eq!(deleted, [&lists[..], &records, &[NODE]]);
     assert_eq!(end, tags(&[("env", "prod")]));
 }
 
@@ -187,25 +174,18 @@ fn groups_and_labels_travel_together_and_do_not_mix() {
         ..wanted(&[("web", ports(&[80]))])
     };
     let end = one_post(&start, &wish);
-    assert_eq!(
-        end,
-        tags(&[
-            (GROUPS, "db,k8s-kubernetes"),
-            (GROUPS_RECORD, "k8s-kubernetes"),
-            (SERVICES, "mail,web:80"),
-            (SERVICES_RECORD, "web"),
-            (NODE, CLUSTER),
-        ])
-    );
-    assert!(holds_groups(
-        &end,
-        &BTreeSet::from(["k8s-kubernetes".to_owned()])
-    ));
+    let expected = tags(&[
+        (GROUPS, "db,k8s-kubernetes"),
+        (GROUPS_RECORD, "k8s-kubernetes"),
+        (SERVICES, "mail,web:80"),
+        (SERVICES_RECORD, "web"),
+        (NODE, CLUSTER),
+    ]);
+    assert_eq!(end, expected);
+    assert!(holds_groups(&end, &wish.groups.unwrap()));
     let (end, _) = settle(&end, &grouped(&[]));
-    assert_eq!(
-        (end.get(GROUPS), end.get(GROUPS_RECORD), &end[SERVICES]),
-        (Some(&"db".into()), None, &"mail,web:80".into())
-    );
+    assert_eq!((&end[GROUPS], end.get(GROUPS_RECORD)), (&"db".into(), None));
+    assert_eq!(end[SERVICES], "mail,web:80".into());
     // A load balancer has its own mark, and gets no other.
     let mut wish = grouped(&["k8s-kubernetes"]);
     wish.role = Role::Balancer;
@@ -228,17 +208,12 @@ fn what_nobody_understands_is_left_alone() {
         let change = change(&start, &wish, CLUSTER).unwrap();
         assert_eq!(change.bad[0].tag, SERVICES);
         assert!(!change.set.contains_key(SERVICES) && !change.set.contains_key(SERVICES_RECORD));
-        assert_eq!(
-            change.set[GROUPS],
-            "db,g".into(),
-            "the other list is not to blame"
-        );
+        let groups = &change.set[GROUPS];
+        assert_eq!(*groups, "db,g".into(), "the other list is not to blame");
     }
     let change = change(&tags(&[(GROUPS, "a b")]), &wish, CLUSTER).unwrap();
-    assert_eq!(
-        change.bad[0].to_string(),
-        "tag triton.cmon.groups has the group \"a b\", which is none or is there twice"
-    );
+    let bad = "tag triton.cmon.groups has the group \"a b\", which is none or is there twice";
+    assert_eq!(change.bad[0].to_string(), bad);
     assert_eq!(change.set[SERVICES], "web:80".into());
     // A machine that has left keeps its mark as long as something of ours may be on it.
     let left = Wanted {
@@ -260,29 +235,23 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
         (NODE, OTHER),
     ]);
     let mut wish = wanted(&[("web", ports(&[80]))]);
-    assert_eq!(
-        change(&start, &wish, CLUSTER),
-        Err(OtherCluster(OTHER.to_owned()))
-    );
+    let other = Err(OtherCluster(OTHER.to_owned()));
+    assert_eq!(change(&start, &wish, CLUSTER), other);
     wish.take_over = true;
     let (end, changes) = settle(&start, &wish);
     assert_eq!(changes[0].set[NODE], CLUSTER.into());
-    assert_eq!(
-        end,
-        tags(&[
-            (SERVICES, "mail,web:80"),
-            (SERVICES_RECORD, "web"),
-            (NODE, CLUSTER)
-        ])
-    );
+    let web = [
+        (SERVICES, "mail,web:80"),
+        (SERVICES_RECORD, "web"),
+        (NODE, CLUSTER),
+    ];
+    assert_eq!(end, tags(&web));
     // Nothing of ours is wanted yet: its labels go all the same, and their record with them.
-    let (end, _) = settle(
-        &start,
-        &Wanted {
-            take_over: true,
-            ..Wanted::default()
-        },
-    );
+    let taken = Wanted {
+        take_over: true,
+        ..Wanted::default()
+    };
+    let (end, _) = settle(&start, &taken);
     assert_eq!(end, tags(&[(SERVICES, "mail"), (NODE, CLUSTER)]));
     // A machine that has left is not taken over.
     wish.released = true;
@@ -292,11 +261,12 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
 #[test]
 fn an_entry_that_a_write_of_ours_came_on_top_of_is_put_back() {
     use super::super::arithmetic::{Overwritten, change_after};
-    let now = tags(&[
+    let web = [
         (SERVICES, "mail,web:80"),
         (SERVICES_RECORD, "web"),
         (NODE, CLUSTER),
-    ]);
+    ];
+    let now = tags(&web);
     let wish = wanted(&[("web", ports(&[80]))]);
     let overwritten = |written: &str| Overwritten {
         key: SERVICES,
@@ -304,8 +274,9 @@ fn an_entry_that_a_write_of_ours_came_on_top_of_is_put_back() {
         before: Some("ftp:21,web:79".into()),
     };
     let change = change_after(&now, &wish, CLUSTER, &[overwritten("mail,web:80")]).unwrap();
+    let list = &change.set[SERVICES];
     assert_eq!(
-        change.set[SERVICES],
+        *list,
         "ftp:21,web:80".into(),
         "theirs is the last they wrote"
     );

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline_core::CloudError;
 use bowline_simulator::faults::Rule;
 use serde_json::{Map, json};
 use tokio::time::Instant;
@@ -13,6 +14,12 @@ use super::stage::{CLUSTER, OTHER, Stage, all_done, id, ids, port, put, put_done
 async fn listed(keeper: &Keeper, number: u32) -> Tags {
     let listing = keeper.site().roll().since(Instant::now()).await.unwrap();
     listing.machines[&id(number)].tags.clone()
+}
+
+/// One look at one machine.
+async fn one(keeper: &Keeper, number: u32, label: &str) -> Result<Settled, CloudError> {
+    let about = About::Label(label);
+    keeper.settle(CLUSTER, id(number), about).await
 }
 
 fn refuse(path: &str, code: u16, message: &str) -> Rule {
@@ -34,19 +41,15 @@ async fn one_post_brings_a_machine_its_label_its_record_and_its_mark() {
     let stage = Stage::new(1, 7);
     let keeper = stage.keeper();
     keeper.tell(id(1), "web.prod", port(30080));
-    let settled = keeper
-        .settle(CLUSTER, id(1), About::Label("web.prod"))
-        .await;
+    let settled = one(&keeper, 1, "web.prod").await;
     let after = Duration::from_millis(500);
     assert_eq!(settled.unwrap(), Settled::Working { after });
     assert_eq!(stage.tag(1, SERVICES), None, "it takes a second");
     assert_eq!(keeper.unsettled(), ids([1]));
     all_done(&settle(&keeper, &ids([1]), About::Machine).await);
     assert_eq!(stage.writes_to(1), ["POST tags"]);
-    assert_eq!(
-        stage.writes()[0].body,
-        json!({SERVICES: "web.prod:30080", SERVICES_RECORD: "web.prod", NODE: CLUSTER})
-    );
+    let body = json!({SERVICES: "web.prod:30080", SERVICES_RECORD: "web.prod", NODE: CLUSTER});
+    assert_eq!(stage.writes()[0].body, body);
     assert!(keeper.unsettled().is_empty());
 }
 
@@ -59,10 +62,8 @@ async fn triton_case_31_the_last_of_ours_goes_by_deletion_and_others_stay() {
     put_done(&keeper, &machines, "api.prod", port(30081)).await;
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
     put_done(&keeper, &machines, "web.prod", None).await;
-    assert_eq!(
-        stage.tag(1, SERVICES).unwrap(),
-        "k8s-api:6443,api.prod:30081"
-    );
+    let shared = stage.tag(1, SERVICES).unwrap();
+    assert_eq!(shared, "k8s-api:6443,api.prod:30081");
     assert_eq!(stage.tag(2, SERVICES).unwrap(), "api.prod:30081");
     assert_eq!(stage.tag(2, SERVICES_RECORD).unwrap(), "api.prod");
     let before = stage.writes().len();
@@ -74,10 +75,8 @@ async fn triton_case_31_the_last_of_ours_goes_by_deletion_and_others_stay() {
         assert_eq!(stage.tag(number, NODE).unwrap(), CLUSTER, "still a node");
     }
     let writes = stage.writes_to(2);
-    assert_eq!(
-        writes[writes.len() - 2..],
-        ["DELETE triton.cns.services", "DELETE bowline.cns"]
-    );
+    let deletions = ["DELETE triton.cns.services", "DELETE bowline.cns"];
+    assert!(writes.iter().rev().take(2).rev().eq(&deletions));
     let posts = stage.writes().split_off(before);
     let posts: Vec<_> = posts.iter().filter(|it| it.method == "POST").collect();
     assert_eq!(posts.len(), 1);
@@ -100,20 +99,15 @@ async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
     for number in 1..=3 {
         let list = stage.tag(number, SERVICES).unwrap();
         assert_eq!(list, "api.prod:30081,web.prod:30080");
-        assert_eq!(
-            stage.tag(number, SERVICES_RECORD).unwrap(),
-            "api.prod,web.prod"
-        );
+        let record = stage.tag(number, SERVICES_RECORD).unwrap();
+        assert_eq!(record, "api.prod,web.prod");
     }
     // Never two writes to a machine at once.
     for number in 1..=3 {
         let part = id(number).to_string();
         let writes = stage.writes();
-        let times: Vec<_> = writes
-            .iter()
-            .filter(|it| it.path.contains(&part))
-            .map(|it| it.time)
-            .collect();
+        let writes = writes.iter().filter(|it| it.path.contains(&part));
+        let times: Vec<_> = writes.map(|it| it.time).collect();
         assert!(times.len() <= 2, "{times:?}");
         for pair in times.windows(2) {
             let between = Duration::try_from(pair[1].duration_since(pair[0])).unwrap();
@@ -127,10 +121,7 @@ async fn what_is_told_while_a_write_is_on_its_way_travels_together() {
     let stage = Stage::new(1, 7);
     let keeper = stage.keeper();
     keeper.tell(id(1), "a", port(1));
-    keeper
-        .settle(CLUSTER, id(1), About::Label("a"))
-        .await
-        .unwrap();
+    one(&keeper, 1, "a").await.unwrap();
     for number in 2..=9 {
         keeper.tell(id(1), &format!("s{number}"), port(number));
     }
@@ -160,17 +151,12 @@ async fn triton_case_33_what_somebody_takes_away_comes_back_and_is_counted() {
             }
         };
         assert!(shown(2).await);
-        assert_eq!(
-            shown(1).await,
-            label == "api.prod",
-            "put back with the first"
-        );
+        let is_back = label == "api.prod";
+        assert_eq!(shown(1).await, is_back, "put back with the first");
         put_done(&keeper, &machines, label, ports.clone()).await;
     }
-    assert_eq!(
-        stage.tag(1, SERVICES).unwrap(),
-        "api.prod:30081,web.prod:30080"
-    );
+    let list = stage.tag(1, SERVICES).unwrap();
+    assert_eq!(list, "api.prod:30081,web.prod:30080");
     assert_eq!(stage.tag(1, "env").unwrap(), "prod");
     assert_eq!(stage.repairs.get(), 1);
     assert_eq!(stage.writes_to(1).len(), 3);
@@ -216,18 +202,14 @@ async fn triton_case_36_who_leaves_is_cleaned_and_another_clusters_machine_is_un
     let settled = keeper.settle(CLUSTER, id(2), About::Machine).await;
     assert_eq!(settled.unwrap(), other);
     all_done(&settle(&keeper, &ids([1]), About::Machine).await);
-    let left: Vec<_> = stage.tags(1).into_iter().collect();
+    let left = [("env", "prod"), (SERVICES, "mail:25")];
     assert_eq!(
-        left,
-        [
-            ("env".to_owned(), "prod".into()),
-            (SERVICES.to_owned(), "mail:25".into())
-        ]
+        stage.tags(1),
+        left.map(|(key, value)| (key.to_owned(), value.into()))
+            .into()
     );
-    assert_eq!(
-        stage.writes_to(1)[1..],
-        ["POST tags", "DELETE bowline.cns", "DELETE bowline.node"]
-    );
+    let writes = ["POST tags", "DELETE bowline.cns", "DELETE bowline.node"];
+    assert_eq!(stage.writes_to(1)[1..], writes);
     assert_eq!((stage.tags(2), stage.writes_to(2).len()), (theirs, 0));
     // Unless it is taken over.
     keeper.take_over(id(2));
@@ -242,15 +224,8 @@ async fn triton_case_44_a_refusal_is_told_in_the_servers_words_and_holds_up_nobo
     let stage = Stage::new(3, 7);
     let keeper = stage.keeper();
     let words = r#"invalid "triton.cns.services" tag: Expected DNS name but "." found."#;
-    let rule = stage
-        .world
-        .faults
-        .add(refuse(
-            &format!("/acme/machines/{}/tags", id(1)),
-            409,
-            words,
-        ))
-        .unwrap();
+    let rule = refuse(&format!("/acme/machines/{}/tags", id(1)), 409, words);
+    let rule = stage.world.faults.add(rule).unwrap();
     let outcomes = put(&keeper, &ids(1..=3), "web.prod", port(30080)).await;
     let Ok(Settled::Refused(message)) = &outcomes[&id(1)] else {
         panic!("{outcomes:?}");
@@ -274,17 +249,17 @@ async fn triton_case_44_a_refusal_is_told_in_the_servers_words_and_holds_up_nobo
 async fn a_label_that_is_refused_does_not_hold_up_another_on_the_same_machine() {
     let stage = Stage::new(1, 7);
     let keeper = stage.keeper();
-    let one = ids([1]);
+    let first = ids([1]);
     let groups = std::collections::BTreeSet::from(["not a group".to_owned()]);
     keeper.tell_groups(id(1), Role::Node, groups);
     // Both in one write are refused, each alone is not; which it is was found out once.
-    put_done(&keeper, &one, "web", port(80)).await;
+    put_done(&keeper, &first, "web", port(80)).await;
     assert_eq!(stage.writes().len(), 2);
-    put_done(&keeper, &one, "api", port(81)).await;
+    put_done(&keeper, &first, "api", port(81)).await;
     assert_eq!(stage.writes().len(), 3);
-    let outcomes = settle(&keeper, &one, About::Groups).await;
+    let outcomes = settle(&keeper, &first, About::Groups).await;
     assert!(matches!(&outcomes[&id(1)], Ok(Settled::Refused(it)) if it.contains("not a group")));
-    let outcomes = put(&keeper, &one, "no label", port(1)).await;
+    let outcomes = put(&keeper, &first, "no label", port(1)).await;
     assert!(matches!(&outcomes[&id(1)], Ok(Settled::Refused(_))));
     assert_eq!(stage.tag(1, SERVICES).unwrap(), "api:81,web:80");
 }
@@ -322,17 +297,13 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert_eq!(pending.unwrap().0, id(1));
-    assert!(
-        start.elapsed() >= Duration::from_secs(60) && start.elapsed() < Duration::from_secs(65)
-    );
+    assert!((60..65).contains(&start.elapsed().as_secs()));
     // Tried once a minute, however often somebody asks, with what is wanted by then.
     let before = stage.writes_to(1).len();
     keeper.tell(id(1), "api.prod", port(30081));
     for _ in 0..600 {
-        let settled = keeper
-            .settle(CLUSTER, id(1), About::Label("api.prod"))
-            .await;
-        assert!(matches!(settled.unwrap(), Settled::Pending { .. }));
+        let settled = one(&keeper, 1, "api.prod").await.unwrap();
+        assert!(matches!(settled, Settled::Pending { .. }));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let tries = stage.writes_to(1).len() - before;
@@ -350,15 +321,10 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(
-        back.elapsed() < Duration::from_secs(90),
-        "{:?}",
-        back.elapsed()
-    );
-    assert_eq!(
-        (stage.tag(1, SERVICES), stage.tag(1, SERVICES_RECORD)),
-        (None, None)
-    );
+    let lasted = back.elapsed();
+    assert!(lasted < Duration::from_secs(90), "{lasted:?}");
+    assert_eq!(stage.tag(1, SERVICES), None);
+    assert_eq!(stage.tag(1, SERVICES_RECORD), None);
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(keeper.unsettled(), ids([]));
 }
@@ -377,10 +343,8 @@ async fn triton_case_70_a_destroyed_machine_is_clean_though_its_tags_still_answe
     let before = stage.writes().len();
     let outcomes = put(&keeper, &machines, "web.prod", None).await;
     for number in 1..=3 {
-        assert!(
-            matches!(outcomes[&id(number)], Ok(Settled::Gone)),
-            "{outcomes:?}"
-        );
+        let is_gone = matches!(outcomes[&id(number)], Ok(Settled::Gone));
+        assert!(is_gone, "{outcomes:?}");
         assert_eq!(stage.writes_to(number).len(), 1, "the one that tagged it");
     }
     for number in 4..=6 {
@@ -391,15 +355,8 @@ async fn triton_case_70_a_destroyed_machine_is_clean_though_its_tags_still_answe
     // A machine that is listed but cannot be read is not gone.
     stage.sim.lose_image(&id(4).to_string(), true).unwrap();
     keeper.tell(id(4), "web.prod", port(30080));
-    let settled = keeper
-        .settle(CLUSTER, id(4), About::Label("web.prod"))
-        .await;
-    let error = settled.unwrap_err();
-    assert!(
-        error.chain().contains("Cannot find machine image"),
-        "{}",
-        error.chain()
-    );
+    let error = one(&keeper, 4, "web.prod").await.unwrap_err().chain();
+    assert!(error.contains("Cannot find machine image"), "{error}");
     assert_eq!(stage.writes().len(), before + 6);
 }
 
@@ -410,20 +367,14 @@ async fn triton_case_71_a_process_that_begins_writes_no_tag() {
     let machines = ids(1..=5);
     let keeper = stage.keeper();
     let labels: Vec<String> = (0..10).map(|it| format!("s{it}.prod")).collect();
-    for (number, label) in labels.iter().enumerate() {
-        put_done(
-            &keeper,
-            &machines,
-            label,
-            port(30000 + u16::try_from(number).unwrap()),
-        )
-        .await;
+    for (number, label) in (30000..).zip(&labels) {
+        put_done(&keeper, &machines, label, port(number)).await;
     }
     drop(keeper);
     let before = stage.writes().len();
     let again = stage.keeper();
-    for (number, label) in labels.iter().enumerate().rev() {
-        let ports = port(30000 + u16::try_from(number).unwrap());
+    for (number, label) in (30000..30010).zip(&labels).rev() {
+        let ports = port(number);
         for machine in 1..=5 {
             let tags = listed(&again, machine).await;
             assert!(again.shows(CLUSTER, (id(machine), &tags), label, ports.as_ref()));
@@ -441,13 +392,13 @@ async fn triton_case_71_a_process_that_begins_writes_no_tag() {
 async fn labels_that_nobody_has_told_anything_about_stay() {
     let stage = Stage::new(1, 7);
     let keeper = stage.keeper();
-    let one = ids([1]);
-    put_done(&keeper, &one, "frozen.prod", port(1)).await;
-    put_done(&keeper, &one, "b.prod", port(2)).await;
+    let first = ids([1]);
+    put_done(&keeper, &first, "frozen.prod", port(1)).await;
+    put_done(&keeper, &first, "b.prod", port(2)).await;
     let keeper = stage.keeper();
-    put_done(&keeper, &one, "b.prod", port(3)).await;
+    put_done(&keeper, &first, "b.prod", port(3)).await;
     assert_eq!(stage.tag(1, SERVICES).unwrap(), "b.prod:3,frozen.prod:1");
-    put_done(&keeper, &one, "b.prod", None).await;
+    put_done(&keeper, &first, "b.prod", None).await;
     assert_eq!(stage.tag(1, SERVICES).unwrap(), "frozen.prod:1");
     assert_eq!(stage.tag(1, SERVICES_RECORD).unwrap(), "frozen.prod");
 }
@@ -473,10 +424,8 @@ async fn a_list_that_nobody_understands_is_told_and_left_alone() {
     let Ok(Settled::Bad(bad)) = &outcomes[&id(1)] else {
         panic!("{outcomes:?}");
     };
-    assert_eq!(
-        bad.to_string(),
-        "tag triton.cns.services is true, which is no text"
-    );
+    let words = "tag triton.cns.services is true, which is no text";
+    assert_eq!(bad.to_string(), words);
     assert!(stage.writes().is_empty());
     let groups = std::collections::BTreeSet::from(["k8s-kubernetes".to_owned()]);
     keeper.tell_groups(id(1), Role::Node, groups);
@@ -494,10 +443,7 @@ async fn a_list_that_is_out_of_date_does_not_hide_what_was_told() {
     assert!(shows(port(1)));
     keeper.tell(id(1), "web", port(2));
     assert!(!shows(port(1)) && !shows(port(2)));
-    keeper
-        .settle(CLUSTER, id(1), About::Label("web"))
-        .await
-        .unwrap();
+    one(&keeper, 1, "web").await.unwrap();
     // Back again, before the change has come about.
     keeper.tell(id(1), "web", port(1));
     assert!(!shows(port(1)), "the list does not show what is on its way");
@@ -516,11 +462,8 @@ async fn many_machines_cost_few_calls() {
     let calls = stage.world.journal.entries().len();
     // One read and one write each, and lists.
     assert!(calls <= 100 + 60, "{calls}");
-    assert!(
-        start.elapsed() < Duration::from_secs(45),
-        "{:?}",
-        start.elapsed()
-    );
+    let lasted = start.elapsed();
+    assert!(lasted < Duration::from_secs(45), "{lasted:?}");
     put_done(&keeper, &machines, "web", port(1)).await;
     assert_eq!(stage.world.journal.entries().len(), calls + 1);
 }

@@ -71,7 +71,6 @@ impl Tool {
         }
     }
 
-    /// Sets a tag, or removes it.
     async fn tag(&mut self, number: u64) {
         let key = format!("{PREFIX}tag-{number}");
         if self.tags.remove(&key).is_some() {
@@ -277,7 +276,6 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
     assert!(stage.writes().iter().all(|it| it.method != "PUT"));
 }
 
-/// What was written to a machine.
 fn transcript(stage: &Stage, machine: Uuid) -> String {
     let machine = machine.to_string();
     let writes = stage.writes();

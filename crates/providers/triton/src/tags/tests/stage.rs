@@ -27,7 +27,6 @@ pub(super) struct Stage {
 
 wraps!(Stage => simulation: Simulation<Simulated>);
 
-/// The id of the machine with that number.
 pub(super) fn id(number: u32) -> Uuid {
     Uuid::from_u128(0x5b1e_2d3c_0000_4000_8000_0000_0000_0000 + u128::from(number))
 }
@@ -45,7 +44,6 @@ pub(super) fn port(port: u16) -> Option<Ports> {
 }
 
 impl Stage {
-    /// With so many machines.
     pub(super) fn new(count: u32, seed: u64) -> Self {
         let simulation = Simulation::new(seed, AUTHORITY, |world| {
             let sim = Simulated::from_fixture(world, Fixture::default()).unwrap();
@@ -70,13 +68,13 @@ impl Stage {
         let surroundings = self.surroundings("triton");
         let metrics = crate::TritonMetrics::default();
         let setting = Setting::new(&surroundings, config.calls.clone(), &metrics);
-        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        let client = Client::new(&config.connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }
 
     pub(super) fn keeper_at(&self, qps: u32) -> Arc<Keeper> {
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
-        let site = DataCenter::new(&config.profiles[0], self.api(qps));
+        let site = DataCenter::new(&config, self.api(qps));
         Arc::new(Keeper::new(Arc::new(site), self.repairs.clone()))
     }
 
@@ -84,13 +82,11 @@ impl Stage {
         self.keeper_at(5)
     }
 
-    /// A tag that is a text.
     pub(super) fn tag(&self, number: u32, key: &str) -> Option<String> {
         let machine = self.sim.machine(&id(number).to_string()).unwrap();
         machine.tag(key).map(ToOwned::to_owned)
     }
 
-    /// All tags, as the API shows them.
     pub(super) fn tags(&self, number: u32) -> Tags {
         let machine = self.sim.machine(&id(number).to_string()).unwrap();
         serde_json::from_value(Value::Object(machine.tags)).unwrap()
@@ -101,7 +97,6 @@ impl Stage {
         self.sim.set_tag(&machine, key, Some(value.into())).unwrap();
     }
 
-    /// Every call that could have changed something.
     pub(super) fn writes(&self) -> Vec<Entry> {
         let entries = self.world.journal.entries();
         entries

@@ -3,7 +3,7 @@
 use bowline_core::Goal;
 use serde_json::json;
 
-use crate::shop::{Shop, id, outside, port};
+use super::shop::{Shop, id, outside, port};
 
 /// What a whole life of a Service looks like in the cloud.
 fn picture(shop: &Shop) -> Vec<serde_json::Map<String, serde_json::Value>> {

@@ -1,16 +1,14 @@
 //! What goes wrong, and what does not because of it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::time::Duration;
 
-use bowline_core::{
-    BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, ManagedObject, ManagedObjectKind,
-    Node, ProviderEvent, Secret, StepOutcome, Verb,
-};
+use bowline_core::{Cloud as _, Goal, StepOutcome, Verb};
 use bowline_test_kit::PlanRun;
 use serde_json::json;
 
-use crate::shop::{CLUSTER, Shop, id, outside};
+use super::shop::{Shop, id, outside};
+use crate::common::marked;
+use crate::desk::Desk;
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_cannot_be_written_is_not_waited_for() {
@@ -25,10 +23,8 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
     let outcome = shop.ensure("web").await;
     outcome.good();
     assert!(outcome.events().contains("CNSTagPending"), "{outcome:?}");
-    assert_eq!(
-        shop.news().await,
-        Some(("k8s-2".to_owned(), "CNSTagPending"))
-    );
+    let news = shop.news().await;
+    assert_eq!(news, Some(("k8s-2".to_owned(), "CNSTagPending")));
     shop.wait(60).await;
     shop.ensure("web").await.good();
     assert_eq!(shop.news().await, None, "it was told");
@@ -41,8 +37,9 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_nobody_understands_is_left_alone() {
     let mut shop = Shop::new();
+    let list = Some(json!(7));
     shop.sim
-        .set_tag(&id(1), "triton.cns.services", Some(json!(7)))
+        .set_tag(&id(1), "triton.cns.services", list)
         .unwrap();
     shop.add("web");
     let outcome = shop.ensure("web").await;
@@ -104,8 +101,7 @@ async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_goes_while_its_tags_are_on_their_way_leaves_nothing() {
     let mut shop = Shop::new();
-    shop.sim
-        .set_timings(|it| it.job = std::time::Duration::from_secs(5));
+    shop.sim.set_timings(|it| it.job = Duration::from_secs(5));
     shop.add("web");
     let mut run = PlanRun::new(shop.draft("web", Goal::Present).await.unwrap());
     for step in 0..3 {
@@ -128,12 +124,12 @@ async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
     shop.delete("web").await.good();
     assert_eq!(shop.tag(2), "web.prod:30080");
     let chores = shop.cloud.chores().unwrap();
-    let minutes = |count: u64| std::time::Duration::from_secs(60 * count);
-    let done = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
+    let (cluster, five) = (Desk::default(), Duration::from_secs(300));
+    let done = tokio::time::timeout(five, chores.run(&cluster)).await;
     assert!(done.is_err(), "it goes on");
     assert_eq!(shop.tag(2), "web.prod:30080");
     shop.sim.revive_compute_node(&compute_node);
-    let _ = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
+    let _ = tokio::time::timeout(five, chores.run(&cluster)).await;
     assert_eq!(shop.tags(), [""; 3]);
     assert_eq!(shop.machine(2).tag("bowline.cns"), None);
 }
@@ -143,13 +139,7 @@ async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
     let mut shop = Shop::new();
     shop.add("web");
     shop.ensure("web").await.good();
-    assert_eq!(
-        shop.balancers()
-            .marked(bowline_core::ClusterMarks::default())
-            .await
-            .unwrap(),
-        []
-    );
+    assert_eq!(marked(&shop.cloud).await, []);
     shop.delete("web").await.good();
     // As if somebody had restored an older state of the machine.
     for (key, value) in [
@@ -159,66 +149,11 @@ async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
         shop.sim.set_tag(&id(2), key, Some(json!(value))).unwrap();
     }
     shop.wait(60).await;
-    let marked = shop
-        .balancers()
-        .marked(bowline_core::ClusterMarks::default())
-        .await
-        .unwrap();
+    let marked = marked(&shop.cloud).await;
     let [orphan] = marked.as_slice() else {
         panic!("{marked:?}");
     };
     assert_eq!(orphan.name, "DNS service web.prod on 1 machines");
     shop.balancers().remove_orphan(orphan).await.unwrap();
     assert_eq!(shop.tags(), ["", "mine", ""]);
-}
-
-/// A cluster that chores may work for, and in which nothing happens.
-struct Quiet;
-
-impl Cluster for Quiet {
-    fn name(&self) -> &'static str {
-        "kubernetes"
-    }
-
-    fn namespace(&self) -> &'static str {
-        "kube-system"
-    }
-
-    fn address(&self) -> &'static str {
-        ""
-    }
-
-    fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>> {
-        Box::pin(async { Ok(CLUSTER.to_owned()) })
-    }
-
-    fn nodes(&self) -> Vec<Arc<Node>> {
-        Vec::new()
-    }
-
-    fn knows_all_nodes(&self) -> bool {
-        true
-    }
-
-    fn changed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
-
-    fn is_observing(&self) -> bool {
-        false
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: ManagedObjectKind,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    fn keep<'a>(&'a self, _: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
-        Box::pin(async { Ok(Kept::Same) })
-    }
-
-    fn tell(&self, _: ProviderEvent) {}
 }

@@ -4,7 +4,7 @@ use bowline_core::{Ready, TrafficPolicy};
 use bowline_simulator_triton::State;
 use serde_json::json;
 
-use crate::shop::{CLUSTER, Shop, id, outside};
+use super::shop::{CLUSTER, Shop, id, outside};
 
 async fn open() -> Shop {
     let mut shop = Shop::new();
@@ -57,8 +57,9 @@ async fn triton_case_35_only_nodes_with_endpoints_serve_and_new_ones_come_first(
 #[tokio::test(start_paused = true)]
 async fn triton_case_38_a_machine_that_is_hidden_is_left_out_and_stays_hidden() {
     let mut shop = Shop::new();
+    let hidden = Some(json!(true));
     shop.sim
-        .set_tag(&id(2), "triton.cns.disable", Some(json!(true)))
+        .set_tag(&id(2), "triton.cns.disable", hidden)
         .unwrap();
     shop.add("web");
     let outcome = shop.ensure("web").await;
@@ -117,18 +118,10 @@ async fn a_machine_of_another_cluster_is_left_alone_until_it_is_taken_over() {
     }
     shop.add("web");
     let outcome = shop.ensure("web").await;
-    assert!(
-        outcome
-            .good()
-            .events()
-            .contains("MachineOwnedByOtherCluster")
-    );
+    let reason = "MachineOwnedByOtherCluster";
+    assert!(outcome.good().events().contains(reason));
     assert_eq!(shop.tag(1), "mine:1,old.prod:30000");
-    let news = shop.news().await;
-    assert_eq!(
-        news,
-        Some(("k8s-1".to_owned(), "MachineOwnedByOtherCluster"))
-    );
+    assert_eq!(shop.news().await, Some(("k8s-1".to_owned(), reason)));
     let annotations = &mut shop.nodes[0].annotations;
     annotations.insert("cloud.tritoncompute/take_over".into(), "true".into());
     shop.ensure("web").await.good();

@@ -5,4 +5,5 @@ mod create;
 mod faults;
 mod members;
 mod names;
+mod shop;
 mod update;

@@ -2,7 +2,7 @@
 
 use bowline_simulator_triton::{FABRIC, MachineSpec, NetworkSpec};
 
-use crate::shop::{Shop, inside, node, outside};
+use super::shop::{Shop, inside, node, outside};
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_42_an_internal_name_is_in_the_zone_of_the_fabric() {
@@ -28,7 +28,7 @@ async fn triton_case_66_the_order_of_networks_does_not_change_a_name() {
     shop.nodes.clear();
     for number in 4..=6 {
         let machine = MachineSpec::named(&format!("k8s-{number}"))
-            .id(&crate::shop::id(number))
+            .id(&super::shop::id(number))
             .networks(&["external", FABRIC, "first"]);
         shop.sim.add_machine(&machine).unwrap();
         shop.nodes.push(node(number));
@@ -57,10 +57,8 @@ async fn triton_case_67_the_suffix_is_as_the_network_says() {
     shop.add("web");
     shop.annotate("web", "internal", "true");
     shop.ensure("web").await.good();
-    assert_eq!(
-        shop.status("web"),
-        ["web.prod.svc.acme.int.eg-1.example.com"]
-    );
+    let name = "web.prod.svc.acme.int.eg-1.example.com";
+    assert_eq!(shop.status("web"), [name]);
 }
 
 #[tokio::test(start_paused = true)]

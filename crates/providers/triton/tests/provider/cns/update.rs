@@ -1,6 +1,6 @@
 //! Cases on Services that change.
 
-use crate::shop::{Shop, id, outside, port};
+use super::shop::{Shop, id, outside, port};
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_40_a_label_goes_when_the_new_name_is_shown() {
@@ -86,11 +86,8 @@ async fn other_ports_are_changed_where_they_are() {
     assert_eq!(shop.tags(), ["web.prod:30081,web.prod:30443"; 3]);
     let changes = shop.changes();
     assert_eq!(changes.len(), 3, "{changes:?}");
-    assert!(
-        changes
-            .iter()
-            .all(|it| it.starts_with("POST /acme/machines"))
-    );
+    let mut changes = changes.iter();
+    assert!(changes.all(|it| it.starts_with("POST /acme/machines")));
     let status = shop.annotation("web", "status");
     assert!(status.ends_with("80/TCP→30081, 443/TCP→30443"), "{status}");
 }
@@ -103,13 +100,11 @@ async fn a_misspelled_annotation_is_told_with_what_was_meant() {
     let outcome = shop.ensure("web").await;
     let notice = &outcome.good().notices[0];
     assert_eq!(notice.reason, "UnknownAnnotation");
-    assert!(
-        notice
-            .message
-            .ends_with("did you mean cloud.tritoncompute/cns_service?"),
-        "{}",
-        notice.message
+    let (message, words) = (
+        &notice.message,
+        "did you mean cloud.tritoncompute/cns_service?",
     );
+    assert!(message.ends_with(words), "{message}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,22 +62,16 @@ fn machine(id: u128, name: &str) -> Machine {
 fn sorted(blueprint: &Blueprint, found: &[Machine]) -> String {
     let lineup = blueprint.lineup(found, &networks());
     let id = |machine: &Machine| machine.id.as_u128();
-    let kept = lineup
-        .kept
-        .iter()
-        .map(|(seat, it)| format!("{seat}:{}", id(it)));
-    let kept: Vec<String> = kept.collect();
+    let kept = lineup.kept.iter();
+    let kept: Vec<_> = kept
+        .map(|(seat, it)| format!("{seat}:{}", id(it)))
+        .collect();
     let leaving = lineup.leaving.iter().map(|it| {
         let mark = if it.is_replaced { "!" } else { "" };
         format!("{}{mark}", id(&it.machine))
     });
-    let leaving: Vec<String> = leaving.collect();
-    format!(
-        "{} | {:?} | {}",
-        kept.join(" "),
-        lineup.missing,
-        leaving.join(" ")
-    )
+    let (kept, leaving) = (kept.join(" "), leaving.collect::<Vec<_>>().join(" "));
+    format!("{kept} | {:?} | {leaving}", lineup.missing)
 }
 
 #[test]
@@ -96,75 +90,55 @@ fn seats_stand_in_names() {
     ] {
         assert_eq!(blueprint.seat(&machine(1, name)), seat, "{name}");
     }
-    let longest = stem(&"c".repeat(40), UID);
-    let blueprint = Blueprint {
-        stem: longest,
-        ..blueprint
-    };
-    assert!(blueprint.former_name(7, Uuid::from_u128(1)).len() <= 63);
+    let mut longest = blueprint;
+    longest.stem = stem(&"c".repeat(40), UID);
+    assert!(longest.former_name(7, Uuid::from_u128(1)).len() <= 63);
 }
 
 #[test]
 fn machines_keep_their_seats_and_others_are_missing_or_too_many() {
     let named = |id, seat: u8| machine(id, &format!("kubernetes-clb-3f0c2a9e-{seat}"));
-    assert_eq!(sorted(&blueprint(1), &[]), " | [0] | ");
-    assert_eq!(sorted(&blueprint(1), &[named(5, 0)]), "0:5 | [] | ");
-    assert_eq!(sorted(&blueprint(2), &[named(5, 1)]), "1:5 | [0] | ");
-    assert_eq!(
-        sorted(&blueprint(1), &[named(5, 1), named(6, 0)]),
-        "0:6 | [] | 5"
-    );
-    let adopted = [machine(9, "web"), named(6, 1)];
-    assert_eq!(sorted(&blueprint(2), &adopted), "0:9 1:6 | [] | ");
-    assert_eq!(
-        sorted(&blueprint(1), &[machine(9, "web"), named(6, 0)]),
-        "0:6 | [] | 9"
-    );
+    let web = || machine(9, "web");
+    for (replicas, machines, expected) in [
+        (1, vec![], " | [0] | "),
+        (1, vec![named(5, 0)], "0:5 | [] | "),
+        (2, vec![named(5, 1)], "1:5 | [0] | "),
+        (1, vec![named(5, 1), named(6, 0)], "0:6 | [] | 5"),
+        (2, vec![web(), named(6, 1)], "0:9 1:6 | [] | "),
+        (1, vec![web(), named(6, 0)], "0:6 | [] | 9"),
+    ] {
+        assert_eq!(sorted(&blueprint(replicas), &machines), expected);
+    }
 }
 
 #[test]
 fn what_cannot_be_changed_is_replaced_and_what_is_not_known_is_not() {
     let plain = || machine(5, "kubernetes-clb-3f0c2a9e-0");
-    let seen = |change: &dyn Fn(&mut Machine)| {
+    let (stays, goes) = ("0:5 | [] | ", " | [0] | 5!");
+    let seen = |expected: &str, change: &dyn Fn(&mut Machine)| {
         let mut machine = plain();
         change(&mut machine);
-        sorted(&blueprint(1), &[machine])
+        assert_eq!(sorted(&blueprint(1), &[machine]), expected);
     };
-    let (stays, goes) = ("0:5 | [] | ", " | [0] | 5!");
-    assert_eq!(seen(&|_| ()), stays);
-    assert_eq!(seen(&|it| it.package = "lb1.large".to_owned()), goes);
-    assert_eq!(
-        seen(&|it| it.package.clear()),
-        stays,
-        "new machines show none"
-    );
-    assert_eq!(seen(&|it| it.image = Some(Uuid::from_u128(9))), goes);
-    assert_eq!(seen(&|it| it.image = None), stays);
-    assert_eq!(seen(&|it| it.nics = None), stays);
-    assert_eq!(
-        seen(&|it| it.nics = Some(Vec::new())),
-        stays,
-        "it is being made"
-    );
-    assert_eq!(seen(&|it| drop(it.nics.as_mut().unwrap().remove(0))), goes);
+    seen(stays, &|_| ());
+    seen(goes, &|it| it.package = "lb1.large".to_owned());
+    // New machines show none.
+    seen(stays, &|it| it.package.clear());
+    seen(goes, &|it| it.image = Some(Uuid::from_u128(9)));
+    seen(stays, &|it| it.image = None);
+    seen(stays, &|it| it.nics = None);
+    // It is being made.
+    seen(stays, &|it| it.nics = Some(Vec::new()));
+    seen(goes, &|it| drop(it.nics.as_mut().unwrap().remove(0)));
     let pool = Some(Uuid::from_u128(0x99));
-    assert_eq!(
-        seen(&|it| it.nics.as_mut().unwrap()[0].network = pool),
-        stays
-    );
-    assert_eq!(
-        seen(&|it| it.nics.as_mut().unwrap()[1].network = pool),
-        stays
-    );
-    assert_eq!(
-        seen(&|it| {
-            let nic = &mut it.nics.as_mut().unwrap()[0];
-            nic.network = pool;
-            nic.ip = "10.1.2.3".to_owned();
-        }),
-        goes,
-        "no address outside"
-    );
+    seen(stays, &|it| it.nics.as_mut().unwrap()[0].network = pool);
+    seen(stays, &|it| it.nics.as_mut().unwrap()[1].network = pool);
+    // No address outside.
+    seen(goes, &|it| {
+        let nic = &mut it.nics.as_mut().unwrap()[0];
+        nic.network = pool;
+        nic.ip = "10.1.2.3".to_owned();
+    });
     let mut fixed = blueprint(1);
     fixed.wires = vec![Wire {
         network: PRIVATE,
@@ -208,8 +182,5 @@ fn new_machines_keep_away_from_each_other_when_there_are_several() {
 fn a_machine_is_reached_outside_or_inside() {
     let machine = machine(1, "x");
     let at = |public| address(&machine, public, &networks()).unwrap().to_string();
-    assert_eq!(
-        (at(true), at(false)),
-        ("203.0.113.9".to_owned(), "10.20.0.9".to_owned())
-    );
+    assert_eq!([at(true), at(false)], ["203.0.113.9", "10.20.0.9"]);
 }

@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    Action, Farewell, Labelling, MACHINE, NAME, PlanBuilder, Planned, Rules, change, new,
-    protected, push_label, push_removal, push_rules, remark, seen,
+    AWAITED, Action, Farewell, Labelling, PlanBuilder, Planned, Rules, protected, push_label,
+    push_removal, push_rules,
 };
 use crate::api::{Machine, MachineState, TagValue};
 use crate::balancer::clb::machines::{Blueprint, Leaving, Lineup, NAMES_TAG, SERVICE_TAG};
 use crate::balancer::clb::memory::Hold;
 use crate::balancer::clb::metadata::Difference;
+use crate::balancer::parts::{MACHINE, NAME, change, new, remark, seen};
 
-/// What is wanted, and what is known beside the machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) blueprint: &'a Blueprint,
@@ -29,7 +29,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) differences: &'a BTreeMap<Uuid, Difference>,
     /// Machines of the other controller that are taken over with this plan.
     pub(crate) adopted: &'a BTreeSet<Uuid>,
-    /// Why nothing may be made now.
     pub(crate) hold: Option<&'a Hold>,
     /// Whether protection is ours to take away.
     pub(crate) may_unprotect: bool,
@@ -56,7 +55,6 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, lineup: &Lineup) -> Planned {
     planner.out
 }
 
-/// Adds steps.
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
     lineup: &'a Lineup,
@@ -127,9 +125,8 @@ impl<'a> Planner<'a> {
             return;
         }
         if let Some(name) = wanted.awaited {
-            let why = "the name of one network is used if it is published within 30 s";
             let (object, base) = (new(NAME, name), self.base.clone());
-            let remark = remark(Impact::None, Some(why), &base);
+            let remark = remark(Impact::None, Some(AWAITED), &base);
             let step = self.sketch().wait(object, &remark, Action::AwaitName);
             self.base.push(step);
         }

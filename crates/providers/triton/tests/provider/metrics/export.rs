@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::stage::{Stage, id};
+use super::stage::{Stage, id};
 
 const PAGE: &str = "/metrics/triton";
 
@@ -15,6 +15,11 @@ fn up(stage: &Stage, number: u32, is_up: u8) -> bool {
     page.lines().any(|it| it == line)
 }
 
+async fn until_all(stage: &Stage, count: u32, is_up: u8) {
+    let all = |it: &Stage| (1..=count).all(|number| up(it, number, is_up));
+    stage.until(&format!("all are {is_up}"), all).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_series_are_shown_with_whose_they_are() {
     let mut stage = Stage::new(3);
@@ -22,9 +27,7 @@ async fn all_series_are_shown_with_whose_they_are() {
     stage.start("export");
     let nothing = stage.page(PAGE).unwrap();
     assert!(nothing.starts_with("# ") && nothing.lines().count() == 1);
-    stage
-        .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
-        .await;
+    until_all(&stage, 3, 1).await;
     let page = stage.page(PAGE).unwrap();
     let node = stage.sim.machine(&id(1)).unwrap();
     let server = node.compute_node.clone().unwrap();
@@ -38,11 +41,8 @@ async fn all_series_are_shown_with_whose_they_are() {
         "triton_cpu_user_usage counter",
         "triton_cmon_up gauge",
     ] {
-        assert_eq!(
-            page.matches(&format!("# TYPE {family}\n")).count(),
-            1,
-            "{page}"
-        );
+        let count = page.matches(&format!("# TYPE {family}\n")).count();
+        assert_eq!(count, 1, "{page}");
     }
     // Every half a minute, each machine once.
     let before = stage.asked_cmon();
@@ -50,10 +50,8 @@ async fn all_series_are_shown_with_whose_they_are() {
     assert_eq!(stage.asked_cmon() - before, 30);
     // The rest is as in the other mode.
     assert_eq!(stage.discovered().len(), 3);
-    assert_eq!(
-        stage.tag(1, "bowline.cmon").as_deref(),
-        Some("k8s-kubernetes")
-    );
+    let group = stage.tag(1, "bowline.cmon");
+    assert_eq!(group.as_deref(), Some("k8s-kubernetes"));
     assert_eq!(stage.desk.told(), Vec::<String>::new());
 }
 
@@ -62,23 +60,15 @@ async fn machines_that_cannot_be_read_are_down_and_those_that_do_not_run_are_not
     let mut stage = Stage::new(3);
     stage.open_cmon();
     stage.start("export");
-    stage
-        .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
-        .await;
+    until_all(&stage, 3, 1).await;
     stage.sim.stop(&id(3)).unwrap();
-    stage
-        .until("one is not asked for", |it| !up(it, 3, 1))
-        .await;
+    stage.until("one is not asked", |it| !up(it, 3, 1)).await;
     assert!(up(&stage, 1, 1));
     stage.close_cmon();
-    stage
-        .until("they are down", |it| up(it, 1, 0) && up(it, 2, 0))
-        .await;
+    until_all(&stage, 2, 0).await;
     assert!(!stage.page(PAGE).unwrap().contains("triton_mem_limit"));
     stage.open_cmon();
-    stage
-        .until("they are up", |it| up(it, 1, 1) && up(it, 2, 1))
-        .await;
+    until_all(&stage, 2, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,18 +94,12 @@ async fn a_service_that_never_answers_holds_up_nobody_for_long() {
     let rule = Rule::new(Action::Hang).server("cmon");
     stage.world.faults.add(rule).unwrap();
     stage.start("export");
-    stage
-        .until("all are down", |it| {
-            (1..=25).all(|number| up(it, number, 0))
-        })
-        .await;
+    until_all(&stage, 25, 0).await;
     // Ten at a time, five seconds each: three lots, well within the half minute.
     let asked = stage.asked_cmon();
     sleep(Duration::from_secs(300)).await;
     let asked = stage.asked_cmon() - asked;
     assert_eq!(asked, 250, "a round every half a minute");
     stage.world.faults.clear();
-    stage
-        .until("all are up", |it| (1..=25).all(|number| up(it, number, 1)))
-        .await;
+    until_all(&stage, 25, 1).await;
 }

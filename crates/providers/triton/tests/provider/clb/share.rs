@@ -32,22 +32,14 @@ fn map(shop: &Shop) -> Vec<String> {
     let machine = shop.sim.machine("edge").unwrap();
     let map = machine.metadata.get("cloud.tritoncompute:portmap");
     let map = map.and_then(Value::as_str).unwrap_or_default();
-    let entry = |it: &str| {
-        it.split("://")
-            .nth(1)
-            .unwrap()
-            .split(':')
-            .next()
-            .unwrap()
-            .to_owned()
+    let port = |it: &str| {
+        let (port, _) = it.split_once("://")?.1.split_once(':')?;
+        Some(port.to_owned())
     };
-    map.split(',')
-        .filter(|it| !it.is_empty())
-        .map(entry)
-        .collect()
+    let entries = map.split(',').filter(|it| !it.is_empty());
+    entries.map(|it| port(it).unwrap()).collect()
 }
 
-/// The other Service's turn.
 fn swap(shop: &mut Shop) {
     let other = shop.others.remove(0);
     let own = std::mem::replace(&mut shop.service, other);
@@ -66,11 +58,8 @@ async fn triton_case_58_services_share_a_machine_with_each_other_and_its_user() 
     shop.ensure().await.good();
     assert_eq!(map(&shop), ["25", "8080", "80"]);
     let edge = shop.sim.machine("edge").unwrap();
-    assert_eq!(
-        (edge.tags, edge.name),
-        (before.tags, before.name),
-        "never tagged or renamed"
-    );
+    assert_eq!(edge.tags, before.tags, "never tagged");
+    assert_eq!(edge.name, before.name, "nor renamed");
     let writes = shop.writes();
     assert!(!writes.iter().any(|it| it == "createmachine"), "{writes:?}");
     assert!(shop.ensure().await.good().plan.is_empty());
@@ -123,11 +112,8 @@ async fn a_machine_that_is_no_load_balancer_is_not_used() {
     let mut shop = shop();
     for name in ["k8s-1", "nonesuch"] {
         shop.set("lb_instance", name);
-        assert_eq!(
-            shop.ensure().await.problems(),
-            ["LBInstanceUnusable"],
-            "{name}"
-        );
+        let outcome = shop.ensure().await;
+        assert_eq!(outcome.problems(), ["LBInstanceUnusable"], "{name}");
     }
     assert_eq!(shop.writes(), [""; 0]);
 }

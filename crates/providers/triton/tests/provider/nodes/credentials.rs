@@ -7,7 +7,7 @@ use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY};
 use bowline_triton::SecretContent;
 use bowline_triton::keys::PrivateKey;
 
-use crate::stage::{Stage, found, known, lookup};
+use super::stage::{Stage, found, known, lookup};
 
 fn secret(key: &str) -> SecretContent {
     SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())])
@@ -20,42 +20,33 @@ async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
     let line = format!("{} new", key.public_line());
     stage.sim.add_key("acme", &line).unwrap();
     let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
-    let loaded = provider.loaded();
-    assert_eq!(*loaded.borrow(), DEFAULT_FINGERPRINT);
+    let in_use = || {
+        let client = provider.site().api().client();
+        client.signer().key_id().to_owned()
+    };
+    let id_of = |fingerprint: &str| format!("/acme/keys/{fingerprint}");
+    assert_eq!(in_use(), id_of(DEFAULT_FINGERPRINT));
     found(lookup(&provider, &known(1)).await);
 
     content.send_replace(Some(secret(text.reveal())));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let fingerprint = key.fingerprint().md5();
-    assert_eq!(*loaded.borrow(), fingerprint);
+    let new = id_of(&key.fingerprint().md5());
+    assert_eq!(in_use(), new);
     found(lookup(&provider, &known(1)).await);
-    let key_id = |provider: &bowline_triton::Triton| {
-        provider.sites()[0]
-            .api()
-            .client()
-            .signer()
-            .key_id()
-            .to_owned()
-    };
-    assert_eq!(key_id(&provider), format!("/acme/keys/{fingerprint}"));
 
     // Garbage, and a key that the account does not have.
     let (stranger, strange) = PrivateKey::generate().unwrap();
     for wrong in ["garbage", strange.reveal()] {
         content.send_replace(Some(secret(wrong)));
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(
-            key_id(&provider),
-            format!("/acme/keys/{fingerprint}"),
-            "the old one stays"
-        );
+        assert_eq!(in_use(), new, "the old one stays");
         found(lookup(&provider, &known(1)).await);
     }
     // It is tried again, and used as soon as the account has it.
     let line = format!("{} strange", stranger.public_line());
     stage.sim.add_key("acme", &line).unwrap();
     tokio::time::sleep(Duration::from_secs(70)).await;
-    assert_eq!(*loaded.borrow(), stranger.fingerprint().md5());
+    assert_eq!(in_use(), id_of(&stranger.fingerprint().md5()));
     provider.instances().unwrap().canary().await.unwrap();
 }
 
@@ -63,22 +54,14 @@ async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
 async fn a_file_that_changes_is_read_again() {
     let stage = Stage::new(1);
     let (provider, folder) = stage.provider_with_file("[Global]\ntriton-user = nobody\n");
-    assert_eq!(
-        provider.sites()[0]
-            .api()
-            .client()
-            .connection()
-            .owner
-            .user
-            .as_deref(),
-        Some("nobody")
-    );
+    let user = || {
+        let client = provider.site().api().client();
+        client.connection().owner.user.clone()
+    };
+    assert_eq!(user().as_deref(), Some("nobody"));
     std::fs::write(folder.path().join("cloud.conf"), "[Global]\n").unwrap();
     tokio::time::sleep(bowline_triton::POLL * 2).await;
-    assert_eq!(
-        provider.sites()[0].api().client().connection().owner.user,
-        None
-    );
+    assert_eq!(user(), None);
     found(lookup(&provider, &known(1)).await);
 }
 
@@ -123,7 +106,7 @@ async fn triton_case_08_the_servers_own_limit_is_lived_with() {
         }));
     let provider = stage.provider();
     let nodes: Vec<_> = (1..=5).map(known).collect();
-    for answer in crate::stage::lookups(&provider, &nodes).await {
+    for answer in super::stage::lookups(&provider, &nodes).await {
         found(answer);
     }
 }

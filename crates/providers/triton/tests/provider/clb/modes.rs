@@ -14,39 +14,29 @@ fn tag(shop: &Shop, machine: &str, key: &str) -> Option<String> {
     machine.tag(key).map(str::to_owned)
 }
 
+/// What a machine has for the name service; empty if there is nothing.
+fn names(shop: &Shop, machine: &str) -> String {
+    tag(shop, machine, "triton.cns.services").unwrap_or_default()
+}
+
 #[tokio::test(start_paused = true)]
 async fn from_names_of_nodes_to_machines_the_label_leaves_the_nodes_first() {
     let mut shop = Shop::new();
     shop.set("mode", "cns");
     shop.settle().await.good();
     assert_eq!(shop.shown(), FRONT);
-    assert!(
-        tag(&shop, "k8s-1", "triton.cns.services")
-            .unwrap()
-            .starts_with("web.prod:")
-    );
+    assert!(names(&shop, "k8s-1").starts_with("web.prod:"));
     shop.set("mode", "clb");
     shop.ensure().await.good();
     assert!(shop.shown().starts_with("203.0.113."), "{}", shop.shown());
-    assert_eq!(
-        tag(&shop, NAME, "triton.cns.services"),
-        None,
-        "nodes still have it"
-    );
-    let both = tag(&shop, "k8s-1", "triton.cns.services").unwrap();
-    assert!(
-        both.contains("k8s-nodes-cccccccc") && both.contains("web.prod:30080"),
-        "{both}"
-    );
+    let none = tag(&shop, NAME, "triton.cns.services");
+    assert_eq!(none, None, "nodes still have it");
+    let both = names(&shop, "k8s-1");
+    assert!(both.contains("k8s-nodes-cccccccc"), "{both}");
+    assert!(both.contains("web.prod:30080"), "{both}");
     shop.settle().await.good();
-    assert_eq!(
-        tag(&shop, "k8s-1", "triton.cns.services").as_deref(),
-        Some("k8s-nodes-cccccccc")
-    );
-    assert_eq!(
-        tag(&shop, NAME, "triton.cns.services").as_deref(),
-        Some("web.prod")
-    );
+    assert_eq!(names(&shop, "k8s-1"), "k8s-nodes-cccccccc");
+    assert_eq!(names(&shop, NAME), "web.prod");
     assert!(shop.ensure().await.good().plan.is_empty());
 }
 
@@ -58,8 +48,7 @@ async fn from_machines_to_names_of_nodes_the_machines_go_when_the_name_is_shown(
     assert_eq!((shop.shown().as_str(), shop.names().len()), (FRONT, 1));
     shop.settle().await.good();
     assert_eq!((shop.shown().as_str(), shop.names().len()), (FRONT, 0));
-    let tag = tag(&shop, "k8s-1", "triton.cns.services");
-    assert_eq!(tag.as_deref(), Some("web.prod:30080,web.prod:30443"));
+    assert_eq!(names(&shop, "k8s-1"), "web.prod:30080,web.prod:30443");
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,21 +106,12 @@ async fn nodes_come_and_go_without_a_word_to_the_machines() {
     shop.nodes.remove(0);
     shop.wait(10).await;
     shop.ensure().await.good();
-    assert_eq!(
-        tag(&shop, "k8s-4", "triton.cns.services").as_deref(),
-        Some("k8s-nodes-cccccccc")
-    );
-    let writes = shop.writes();
-    assert!(
-        !writes.iter().any(|it| it.contains("metadata")),
-        "{writes:?}"
-    );
+    assert_eq!(names(&shop, "k8s-4"), "k8s-nodes-cccccccc");
+    let mut writes = shop.writes().into_iter();
+    assert_eq!(writes.find(|it| it.contains("metadata")), None);
     for key in ["triton.cns.services", "bowline.cns", "bowline.node"] {
-        assert_eq!(
-            tag(&shop, "k8s-1", key),
-            None,
-            "{key}: it has left the cluster"
-        );
+        let left = tag(&shop, "k8s-1", key);
+        assert_eq!(left, None, "{key}: it has left the cluster");
     }
     // A node that nobody can read may be its node.
     let mut wish = shop.wish(Goal::Present);

@@ -8,7 +8,7 @@ use bowline_simulator_triton::State;
 use bowline_triton::{GATHER, REFUSED, Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 
-use crate::stage::{Stage, found, known, lookup};
+use super::stage::{Stage, found, known, lookup};
 
 /// A provider whose metrics can be read, with its change feed followed.
 async fn followed(stage: &Stage) -> (Arc<Triton>, Registry) {
@@ -34,32 +34,26 @@ async fn triton_case_25_a_migration_is_seen_within_seconds() {
     let stage = Stage::new(3);
     let (cloud, registry) = followed(&stage).await;
     assert!(connected(&registry), "{:?}", stage.lines());
-    let mut changes = cloud.sites()[0].roll().changes();
+    let mut changes = cloud.site().roll().changes();
     let there = "c0000000-0000-4000-8000-000000000003";
     stage.sim.migrate("k8s-1", there).unwrap();
     let told = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;
     assert_eq!(told.unwrap().unwrap().len(), 1);
     let instance = found(lookup(&cloud, &known(1)).await);
-    assert_eq!(
-        instance.extra_labels["cloud.tritoncompute/compute-node"],
-        there
-    );
+    let label = &instance.extra_labels["cloud.tritoncompute/compute-node"];
+    assert_eq!(label, there);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_26_the_frames_own_object_is_not_believed() {
     let stage = Stage::new(3);
     let (cloud, _registry) = followed(&stage).await;
-    stage
-        .sim
-        .set_tag("k8s-1", "env", Some("prod".into()))
-        .unwrap();
+    let value = Some("prod".into());
+    stage.sim.set_tag("k8s-1", "env", value).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let instance = found(lookup(&cloud, &known(1)).await);
-    assert_eq!(
-        instance.instance_type, "g4-highcpu-1G",
-        "the frame said nothing"
-    );
+    let package = &instance.instance_type;
+    assert_eq!(package, "g4-highcpu-1G", "the frame said nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,13 +62,9 @@ async fn triton_case_78_frames_start_one_list_and_decide_nothing() {
     let (cloud, _registry) = followed(&stage).await;
     let lists = || stage.count("GET /acme/machines 200");
     let before = lists();
-    for state in [
-        State::Stopped,
-        State::Running,
-        State::Stopped,
-        State::Running,
-    ] {
-        stage.sim.set_state("k8s-1", state).unwrap();
+    for _ in 0..2 {
+        stage.sim.set_state("k8s-1", State::Stopped).unwrap();
+        stage.sim.set_state("k8s-1", State::Running).unwrap();
     }
     tokio::time::sleep(GATHER * 2).await;
     assert_eq!(lists(), before + 1, "{:?}", stage.lines());

@@ -1,21 +1,19 @@
 //! The data center, nodes and settings that all these tests begin with.
 
-#![allow(dead_code, reason = "each of the test programs uses its own part")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bowline_core::{AddressKind, Node, NodeAddress, Ready};
+use bowline_core::{
+    AddressKind, Cloud as _, ClusterMarks, Node, NodeAddress, Ready, TaggedBalancer,
+};
 use bowline_simulator_triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
 use bowline_test_kit::Simulation;
-use bowline_triton::Sources;
+use bowline_triton::{Sources, Triton};
 
 pub(crate) const ENDPOINT: &str = "http://cloudapi.sim";
-/// The uid of the cluster.
 pub(crate) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
 
-/// The id of the machine with that number.
 pub(crate) fn id(number: u32) -> String {
     format!("5b1e2d3c-0000-4000-8000-{number:012}")
 }
@@ -74,4 +72,10 @@ pub(crate) fn node(number: u32) -> Node {
         ready: Ready::True,
         ..known(number)
     }
+}
+
+/// The load balancers that bear a mark.
+pub(crate) async fn marked(cloud: &Triton) -> Vec<TaggedBalancer> {
+    let marks = ClusterMarks::default();
+    cloud.balancers().unwrap().marked(marks).await.unwrap()
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use x509_parser::der_parser::Oid;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::stage::{CMON, Stage, UID, id};
+use super::stage::{CMON, Stage, UID, id};
 
 const GROUPS: &str = "triton.cmon.groups";
 const RECORD: &str = "bowline.cmon";
@@ -42,10 +42,7 @@ fn certificate(pem: &str) -> (String, Vec<String>) {
 #[tokio::test(start_paused = true)]
 async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is_there() {
     let mut stage = Stage::new(3);
-    stage
-        .sim
-        .set_tag(&id(1), GROUPS, Some("db".into()))
-        .unwrap();
+    stage.set_tag(1, GROUPS, "db");
     stage.start("discovery");
     until_grouped(&stage, 1..=3).await;
     assert_eq!(stage.tag(1, GROUPS).as_deref(), Some("db,k8s-kubernetes"));
@@ -64,19 +61,15 @@ async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is
 
     let told = stage.discovered();
     assert_eq!(told.len(), 3);
-    assert_eq!(
-        told[0]["targets"],
-        json!([format!("{}.{CMON}:9163", id(1))])
-    );
+    let target = format!("{}.{CMON}:9163", id(1));
+    assert_eq!(told[0]["targets"], json!([target]));
     let labels = &told[0]["labels"];
     assert_eq!(labels["__meta_triton_machine_id"], id(1));
     assert_eq!(labels["__meta_triton_machine_alias"], "k8s-1");
     assert_eq!(labels["__meta_triton_machine_brand"], "bhyve");
     assert!(labels["__meta_triton_server_id"].as_str().unwrap().len() == 36);
-    assert_eq!(
-        (&labels["node"], &labels["role"]),
-        (&json!("k8s-1"), &json!("node"))
-    );
+    assert_eq!(labels["node"], "k8s-1");
+    assert_eq!(labels["role"], "node");
 
     let snippets = stage.desk.object("ConfigMap", "triton-cmon-scrape");
     let page = "url: https://bowline-metrics.kube-system.svc:10258/sd/triton\n";
@@ -96,19 +89,14 @@ async fn triton_case_81_machines_that_run_are_listed_though_the_service_is_never
         stage.sim.stop(&id(2)).unwrap();
         stage.start("discovery");
         stage.until("a list", |it| it.discovered().len() == 2).await;
-        let targets: Vec<_> = stage
-            .discovered()
-            .iter()
-            .map(|it| it["targets"][0].as_str().unwrap().to_owned())
-            .collect();
-        let target = |number| format!("{}.cmon.eg-1.cns.example.com:9163", id(number));
-        assert_eq!(targets, [target(1), target(3)]);
+        let told = stage.discovered();
+        for (told, number) in told.iter().zip([1, 3]) {
+            assert_eq!(told["targets"][0], format!("{}.{CMON}:9163", id(number)));
+        }
         sleep(Duration::from_secs(600)).await;
         assert_eq!(stage.asked_cmon(), 0);
         stage.sim.start(&id(2)).unwrap();
-        stage
-            .until("the third", |it| it.discovered().len() == 3)
-            .await;
+        stage.until("all", |it| it.discovered().len() == 3).await;
     }
 }
 
@@ -132,18 +120,13 @@ async fn load_balancers_of_the_cluster_are_found_and_grouped_like_nodes() {
     for (number, uid) in [(8, UID), (9, "dddddddd-0000-4000-8000-00000000000d")] {
         let spec = MachineSpec::named(&format!("clb-{number}")).id(&id(number));
         stage.sim.add_machine(&spec).unwrap();
-        stage
-            .sim
-            .set_tag(&id(number), "bowline.clb", Some(uid.into()))
-            .unwrap();
+        stage.set_tag(number, "bowline.clb", uid);
     }
     stage.start("discovery");
     stage.until("two", |it| it.discovered().len() == 2).await;
     let labels = stage.discovered()[1]["labels"].clone();
-    assert_eq!(
-        (&labels["node"], &labels["role"]),
-        (&json!("clb-8"), &json!("clb"))
-    );
+    assert_eq!(labels["node"], "clb-8");
+    assert_eq!(labels["role"], "clb");
     until_grouped(&stage, 8..=8).await;
     assert_eq!(stage.tag(8, "bowline.node"), None, "it is no node");
     assert_eq!(stage.tag(9, GROUPS), None, "another cluster's");
@@ -154,10 +137,7 @@ async fn a_node_that_comes_is_grouped_and_one_that_leaves_is_not_after_a_minute(
     let mut stage = Stage::new(2);
     let node = stage.desk.node(2);
     stage.desk.change(2, None);
-    stage
-        .sim
-        .set_tag(&id(2), GROUPS, Some("db".into()))
-        .unwrap();
+    stage.set_tag(2, GROUPS, "db");
     stage.start("discovery");
     until_grouped(&stage, 1..=1).await;
     assert_eq!(stage.discovered().len(), 1);
@@ -172,13 +152,11 @@ async fn a_node_that_comes_is_grouped_and_one_that_leaves_is_not_after_a_minute(
     sleep(Duration::from_secs(300)).await;
     assert_eq!(stage.tag_writes(), writes);
     stage.desk.change(2, None);
-    stage
-        .until("the group is left", |it| it.tag(2, RECORD).is_none())
-        .await;
+    let left = |it: &Stage| it.tag(2, RECORD).is_none();
+    stage.until("the group is left", left).await;
     assert_eq!(stage.tag(2, GROUPS).as_deref(), Some("db"));
-    stage
-        .until("the mark is gone", |it| it.tag(2, "bowline.node").is_none())
-        .await;
+    let unmarked = |it: &Stage| it.tag(2, "bowline.node").is_none();
+    stage.until("the mark is gone", unmarked).await;
     assert!(is_in_group(&stage, 1));
 }
 
@@ -187,18 +165,14 @@ async fn who_takes_the_group_away_has_it_put_back_and_nothing_is_written_without
     let mut stage = Stage::new(2);
     stage.start("discovery");
     until_grouped(&stage, 1..=2).await;
-    let (writes, objects) = (
-        stage.tag_writes(),
-        stage.desk.writes.load(Ordering::Relaxed),
-    );
+    let writes = stage.tag_writes();
+    let objects = stage.desk.writes.load(Ordering::Relaxed);
     stage.start("discovery");
     sleep(Duration::from_secs(900)).await;
     assert_eq!(stage.tag_writes(), writes, "a restart writes nothing");
     assert_eq!(stage.desk.writes.load(Ordering::Relaxed), objects);
-    stage
-        .sim
-        .replace_tags(&id(1), serde_json::Map::new())
-        .unwrap();
+    let none = serde_json::Map::new();
+    stage.sim.replace_tags(&id(1), none).unwrap();
     until_grouped(&stage, 1..=1).await;
     assert_eq!(stage.tag_writes(), writes + 1);
     assert_eq!(stage.desk.told(), Vec::<String>::new());
@@ -214,10 +188,8 @@ async fn pass(days: u64) {
 async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_changes() {
     let mut stage = Stage::new(1);
     let pem = |it: &Stage| {
-        it.desk
-            .object("Secret", "triton-cmon-client")
-            .get("tls.crt")
-            .cloned()
+        let mut secret = it.desk.object("Secret", "triton-cmon-client");
+        secret.remove("tls.crt")
     };
     stage.start("discovery");
     stage.until("a certificate", |it| pem(it).is_some()).await;
@@ -230,9 +202,8 @@ async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_c
     pass(2).await;
     let second = pem(&stage);
     assert_ne!(second, first);
-    let rsa = include_str!("../../src/keys/examples/rsa.pkcs1");
-    let line = bowline_triton::keys::PrivateKey::parse(rsa, None).unwrap();
-    stage.sim.add_key("acme", &line.public_line()).unwrap();
+    let rsa = include_str!("../../../src/keys/examples/rsa.pkcs1");
+    stage.add_key(rsa);
     stage.start_with("discovery", rsa);
     stage.until("another key's", |it| pem(it) != second).await;
 }
@@ -240,9 +211,8 @@ async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_c
 #[tokio::test(start_paused = true)]
 async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_all_the_same() {
     let mut stage = Stage::new(1);
-    let key = include_str!("../../src/keys/examples/ed25519.openssh");
-    let line = bowline_triton::keys::PrivateKey::parse(key, None).unwrap();
-    stage.sim.add_key("acme", &line.public_line()).unwrap();
+    let key = include_str!("../../../src/keys/examples/ed25519.openssh");
+    stage.add_key(key);
     stage.start_with("discovery", key);
     until_grouped(&stage, 1..=1).await;
     sleep(Duration::from_secs(900)).await;
@@ -252,12 +222,8 @@ async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_a
     let expected = "CMONKeyNotUsable Secret triton-cmon-client: ";
     assert!(told[0].starts_with(expected), "{told:?}");
     assert!(stage.desk.object("Secret", "triton-cmon-client").is_empty());
-    assert!(
-        !stage
-            .desk
-            .object("ConfigMap", "triton-cmon-scrape")
-            .is_empty()
-    );
+    let snippets = stage.desk.object("ConfigMap", "triton-cmon-scrape");
+    assert!(!snippets.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +243,7 @@ async fn what_is_somebody_elses_is_left_alone_and_told() {
     stage.desk.occupy("triton-cmon-scrape");
     let other = "dddddddd-0000-4000-8000-00000000000d";
     for (key, value) in [("bowline.node", other), (GROUPS, "mine")] {
-        stage.sim.set_tag(&id(2), key, Some(value.into())).unwrap();
+        stage.set_tag(2, key, value);
     }
     stage.start("discovery");
     until_grouped(&stage, 1..=1).await;
@@ -286,10 +252,8 @@ async fn what_is_somebody_elses_is_left_alone_and_told() {
     let told = stage.desk.told();
     assert_eq!(told.len(), 2, "{told:?}");
     let has = |words: &str| told.iter().any(|it| it.starts_with(words));
-    assert!(
-        has("CMONObjectNotOurs ConfigMap triton-cmon-scrape: "),
-        "{told:?}"
-    );
+    let not_ours = "CMONObjectNotOurs ConfigMap triton-cmon-scrape: ";
+    assert!(has(not_ours), "{told:?}");
     assert!(has("MachineOwnedByOtherCluster Node k8s-2: "), "{told:?}");
     // Its node says that it is ours by now.
     let mut node = stage.desk.node(2);

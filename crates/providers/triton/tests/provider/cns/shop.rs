@@ -26,12 +26,10 @@ const SOON: Duration = Duration::from_secs(1);
 /// Plans that one change takes at most.
 const MOST_PLANS: usize = 10;
 
-/// The zone of the public network.
 pub(crate) fn outside(label: &str) -> String {
     format!("{label}.svc.{DEFAULT_ACCOUNT_ID}.eg-1.cns.example.com")
 }
 
-/// The zone of the fabric network.
 pub(crate) fn inside(label: &str) -> String {
     format!("{label}.svc.{DEFAULT_ACCOUNT_ID}.int.eg-1.example.com")
 }
@@ -52,12 +50,10 @@ pub(crate) struct Shop {
 wraps!(Shop => stage: Harness<Simulated, Triton>);
 
 impl Shop {
-    /// With three nodes.
     pub(crate) fn new() -> Self {
         Self::with("", Fixture::default())
     }
 
-    /// With a cloud config file of that text.
     pub(crate) fn configured(text: &str) -> Self {
         Self::with(text, Fixture::default())
     }
@@ -104,12 +100,10 @@ impl Shop {
         self.services.get_mut(name).unwrap()
     }
 
-    /// Sets an annotation of our prefix.
     pub(crate) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         bowline_test_kit::set(self.service(name), PREFIX, key, value);
     }
 
-    /// An annotation of our prefix.
     pub(crate) fn annotation(&self, name: &str, key: &str) -> &str {
         let key = format!("{PREFIX}{key}");
         self.services[name].annotation(&key).unwrap_or_default()
@@ -167,7 +161,6 @@ impl Shop {
         panic!("it never ends: {all:?}");
     }
 
-    /// Removes a Service, and what the cloud has of it.
     pub(crate) async fn delete(&mut self, name: &str) -> Outcome {
         self.service(name).deleting = true;
         let outcome = self.go(name, Goal::Absent).await;
@@ -202,7 +195,6 @@ impl Shop {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// What the status shows, in order.
     pub(crate) fn status(&self, name: &str) -> Vec<String> {
         let entrances = self.services[name].ingress.iter();
         entrances.map(ToString::to_string).collect()
@@ -219,7 +211,6 @@ impl Shop {
         tag.unwrap_or_default().to_owned()
     }
 
-    /// The same of the three nodes.
     pub(crate) fn tags(&self) -> [String; 3] {
         [1, 2, 3].map(|number| self.tag(number))
     }
@@ -232,7 +223,6 @@ impl Shop {
             .collect()
     }
 
-    /// The value of a metric, with its labels.
     pub(crate) fn metric(&self, line: &str) -> Option<String> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -247,7 +237,6 @@ impl Shop {
         Some((news.regarding.name, news.reason))
     }
 
-    /// Where the endpoints of a Service are.
     pub(crate) fn serve_on(&mut self, name: &str, nodes: &[&str]) {
         let key = self.services[name].key.clone();
         let nodes: BTreeSet<String> = nodes.iter().map(ToString::to_string).collect();

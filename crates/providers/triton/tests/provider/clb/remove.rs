@@ -4,7 +4,11 @@ use bowline_core::{ClusterMatch, Goal};
 use bowline_simulator_triton::MachineSpec;
 use bowline_test_kit::PlanRun;
 
+use crate::common;
+
 use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
+
+const OTHER: &str = "dddddddd-0000-4000-8000-00000000000d";
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_55_a_machine_that_its_user_protects_stays_until_they_do_not() {
@@ -41,22 +45,15 @@ async fn protection_that_was_asked_for_is_put_up_and_taken_away() {
 async fn a_machine_that_does_not_say_that_it_is_ours_is_never_deleted() {
     for (tag, value) in [
         ("bowline.uid", Some("another".into())),
-        (
-            "bowline.clb",
-            Some("dddddddd-0000-4000-8000-00000000000d".into()),
-        ),
+        ("bowline.clb", Some(OTHER.into())),
         ("bowline.clb", None),
     ] {
         let mut shop = open().await;
         let draft = shop.draft(Goal::Absent).await.unwrap();
         // Between the plan and its step.
         shop.sim.set_tag(NAME, tag, value).unwrap();
-        let delete = draft
-            .plan
-            .steps
-            .iter()
-            .position(|it| it.object.name == NAME)
-            .unwrap();
+        let mut steps = draft.plan.steps.iter();
+        let delete = steps.position(|it| it.object.name == NAME).unwrap();
         let mut run = PlanRun::new(draft);
         let error = run.carry_out(delete).await.unwrap_err();
         assert!(error.to_string().contains("stays"), "{error}");
@@ -70,11 +67,8 @@ async fn a_machine_that_does_not_say_that_it_is_ours_is_never_deleted() {
 #[tokio::test(start_paused = true)]
 async fn the_label_of_the_nodes_stays_while_another_service_needs_it() {
     let mut shop = open().await;
-    shop.others = vec![named(
-        "api",
-        "11111111-7d11-4c55-9a0e-5b2f6f1f0a01",
-        &[(80, 30081)],
-    )];
+    let uid = "11111111-7d11-4c55-9a0e-5b2f6f1f0a01";
+    shop.others = vec![named("api", uid, &[(80, 30081)])];
     shop.delete().await.good();
     let node = shop.sim.machine("k8s-1").unwrap();
     assert_eq!(node.tag("triton.cns.services"), Some("k8s-nodes-cccccccc"));
@@ -88,11 +82,8 @@ async fn a_deletion_survives_a_crash_at_every_look() {
         shop.restart();
         shop.wait(10).await;
         shop.delete().await.good();
-        assert_eq!(
-            (shop.machines().len(), shop.rules().len()),
-            (0, 0),
-            "{looks}"
-        );
+        let left = (shop.machines().len(), shop.rules().len());
+        assert_eq!(left, (0, 0), "{looks}");
     }
 }
 
@@ -100,19 +91,13 @@ async fn a_deletion_survives_a_crash_at_every_look() {
 async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     let shop = open().await;
     let foreign = MachineSpec::named("other-clb-0")
-        .tag("bowline.clb", "dddddddd-0000-4000-8000-00000000000d")
+        .tag("bowline.clb", OTHER)
         .tag("bowline.uid", "u");
     shop.sim.add_machine(&foreign).unwrap();
-    let marked = shop
-        .balancers()
-        .marked(bowline_core::ClusterMarks::default())
-        .await
-        .unwrap();
+    let marked = common::marked(&shop.cloud).await;
     let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
-    assert_eq!(
-        (of(NAME).service_uid.as_str(), &of(NAME).whose),
-        (UID, &ClusterMatch::Ours)
-    );
+    assert_eq!(of(NAME).service_uid, UID);
+    assert_eq!(of(NAME).whose, ClusterMatch::Ours);
     assert_eq!(of("other-clb-0").whose, ClusterMatch::Foreign);
     let refused = shop.balancers().remove_orphan(of("other-clb-0")).await;
     assert!(refused.unwrap_err().to_string().contains("another mark"));
@@ -125,26 +110,19 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     assert_eq!(shop.names(), ["other-clb-0"]);
     let fresh = Shop::new();
     fresh.sim.add_machine(&foreign).unwrap();
-    let marked = fresh
-        .balancers()
-        .marked(bowline_core::ClusterMarks::default())
-        .await
-        .unwrap();
-    assert!(
-        matches!(marked[0].whose, ClusterMatch::Unclear(_)),
-        "no uid is known yet"
-    );
+    let whose = &common::marked(&fresh.cloud).await[0].whose;
+    let is_unclear = matches!(whose, ClusterMatch::Unclear(_));
+    assert!(is_unclear, "no uid is known yet");
 }
 
 #[tokio::test(start_paused = true)]
 async fn machines_of_the_former_controller_are_taken_over_if_that_is_configured() {
     for (lines, adopted) in [("", false), ("adopt-legacy = true", true)] {
         let mut shop = Shop::with(lines);
-        let legacy = MachineSpec::named("web")
+        let mut legacy = MachineSpec::named("web")
             .package("lb1.small")
             .tag("managed-by", "triton-loadbalancer-controller")
             .tag("loadbalancer", true);
-        let mut legacy = legacy;
         legacy.image = Some("cloud-load-balancer".to_owned());
         legacy.firewall_enabled = true;
         shop.sim.add_machine(&legacy).unwrap();
@@ -155,10 +133,8 @@ async fn machines_of_the_former_controller_are_taken_over_if_that_is_configured(
         assert_eq!(machine.tag("bowline.clb"), Some(CLUSTER));
         assert_eq!(machine.tag("bowline.uid"), Some(UID));
         if adopted {
-            assert_eq!(
-                machine.tag("managed-by"),
-                Some("triton-loadbalancer-controller")
-            );
+            let former = machine.tag("managed-by");
+            assert_eq!(former, Some("triton-loadbalancer-controller"));
             shop.wait(10).await;
             assert!(shop.ensure().await.good().plan.is_empty());
         }

@@ -38,7 +38,6 @@ impl Stage {
         self.provider_of(Self::sources(&[]))
     }
 
-    /// The provider with a cloud config file of that text.
     pub(crate) fn provider_with_file(&self, text: &str) -> (Arc<Triton>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cloud.conf");
@@ -46,6 +45,18 @@ impl Stage {
         let mut sources = Self::sources(&[]);
         sources.file = Some(path);
         (self.provider_of(sources), folder)
+    }
+
+    /// Forgets the five machines that there are, after they were found; answers with their nodes.
+    pub(crate) async fn lose_five(&self, provider: &Arc<Triton>) -> Vec<Node> {
+        let nodes: Vec<Node> = (1..=5).map(known).collect();
+        for answer in lookups(provider, &nodes).await {
+            found(answer);
+        }
+        for number in 1..=5 {
+            self.sim.forget(&format!("k8s-{number}")).unwrap();
+        }
+        nodes
     }
 
     pub(crate) fn provider_with_secret(

@@ -17,7 +17,6 @@ pub(crate) const ACCOUNT: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 pub(crate) const NAME: &str = "kubernetes-clb-3f0c2a9e-0";
 const PREFIX: &str = "cloud.tritoncompute/";
 
-/// A Service before the simulated cloud.
 pub(crate) struct Shop {
     harness: ServiceHarness<Simulated, Triton>,
     file: String,
@@ -64,7 +63,6 @@ impl Shop {
         self.stage.cloud = provider(&self.world, &self.file, &self.folder);
     }
 
-    /// Removes the load balancer of a Service that goes.
     pub(crate) async fn delete(&mut self) -> Outcome {
         self.service.deleting = true;
         self.harness.delete().await
@@ -81,7 +79,6 @@ impl Shop {
         }
     }
 
-    /// The load balancer machines, by name.
     pub(crate) fn machines(&self) -> Vec<MachineInfo> {
         let mut all = self.sim.machines();
         all.retain(|it| it.tags.contains_key("bowline.clb"));
@@ -89,7 +86,6 @@ impl Shop {
         all
     }
 
-    /// The only one.
     #[track_caller]
     pub(crate) fn machine(&self) -> MachineInfo {
         let mut all = self.machines();
@@ -142,7 +138,6 @@ pub(crate) fn set(service: &mut Service, name: &str, value: &str) {
     bowline_test_kit::set(service, PREFIX, name, value);
 }
 
-/// A Service of the shop.
 pub(crate) fn named(name: &str, uid: &str, ports: &[(u16, u16)]) -> Service {
     Service {
         ports: ports.iter().map(|(a, b)| port("TCP", *a, *b)).collect(),

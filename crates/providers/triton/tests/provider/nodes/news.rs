@@ -8,7 +8,7 @@ use bowline_triton::keys::PrivateKey;
 use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};
 use tokio::time::timeout;
 
-use crate::stage::{Stage, found, id, known, lookup, lookups, node, presence, unclear};
+use super::stage::{Stage, found, id, known, lookup, node, presence, unclear};
 
 fn secret(key: &str) -> SecretContent {
     SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())]).of("uid-1")
@@ -63,10 +63,8 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
     let stage = Stage::new(1);
-    let (provider, _content) = stage.provider_with_secret(SecretContent::new([(
-        "SDC_ACCOUNT".to_owned(),
-        "acme".to_owned(),
-    )]));
+    let account = SecretContent::new([("SDC_ACCOUNT".to_owned(), "acme".to_owned())]);
+    let (provider, _content) = stage.provider_with_secret(account);
     assert_eq!(news(&provider, 120).await, None);
     let provider = stage.provider();
     assert_eq!(news(&provider, 120).await, None);
@@ -99,13 +97,7 @@ async fn a_node_that_two_machines_fit_is_told_of_once() {
 async fn machines_that_vanish_together_are_one_event() {
     let stage = Stage::new(5);
     let provider = stage.provider();
-    let nodes: Vec<_> = (1..=5).map(known).collect();
-    for answer in lookups(&provider, &nodes).await {
-        found(answer);
-    }
-    for number in 1..=5 {
-        stage.sim.forget(&format!("k8s-{number}")).unwrap();
-    }
+    let nodes = stage.lose_five(&provider).await;
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(10)).await;
         presence(&provider, &nodes).await;
@@ -124,21 +116,13 @@ async fn a_change_of_a_machine_wakes_the_labels_also_if_nobody_waited_for_it() {
     found(lookup(&provider, &known(1)).await);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let sync = provider.label_sync().unwrap();
-    assert!(
-        timeout(Duration::from_secs(120), sync.changed())
-            .await
-            .is_err()
-    );
-    stage
-        .sim
-        .set_tag("k8s-1", "env", Some("prod".into()))
-        .unwrap();
+    let nothing = timeout(Duration::from_secs(120), sync.changed()).await;
+    assert!(nothing.is_err());
+    let value = Some("prod".into());
+    stage.sim.set_tag("k8s-1", "env", value).unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let waited = timeout(Duration::from_millis(1), sync.changed()).await;
     assert!(waited.is_ok(), "it was not lost");
-    assert!(
-        timeout(Duration::from_secs(120), sync.changed())
-            .await
-            .is_err()
-    );
+    let nothing = timeout(Duration::from_secs(120), sync.changed()).await;
+    assert!(nothing.is_err());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_core::{Cloud as _, Lookup, Power};
 use bowline_simulator::faults::Rule;
 
-use crate::stage::{Stage, found, gone, id, known, lookup, lookups, presence, unclear};
+use super::stage::{Stage, found, gone, id, known, lookup, presence, unclear};
 
 /// A rule that answers with that status.
 fn refuses(path: &str, code: u16) -> Rule {
@@ -72,11 +72,8 @@ async fn triton_case_23_a_machine_whose_image_is_lost_is_kept() {
     stage.world.faults.add(answer).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     found(lookup(&provider, &known(1)).await);
-    assert!(
-        stage.count(&format!("GET /acme/machines/{} 404", id(1))) >= 1,
-        "{:?}",
-        stage.lines()
-    );
+    let missed = stage.count(&format!("GET /acme/machines/{} 404", id(1)));
+    assert!(missed >= 1, "{:?}", stage.lines());
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,13 +97,7 @@ async fn triton_case_23_refusals_and_failures_prove_nothing() {
 async fn triton_case_24_many_that_vanish_at_once_are_not_believed_for_ten_minutes() {
     let stage = Stage::new(5);
     let provider = stage.provider();
-    let nodes: Vec<_> = (1..=5).map(known).collect();
-    for answer in lookups(&provider, &nodes).await {
-        found(answer);
-    }
-    for number in 1..=5 {
-        stage.sim.forget(&format!("k8s-{number}")).unwrap();
-    }
+    let nodes = stage.lose_five(&provider).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     for answer in presence(&provider, &nodes).await {
         let words = unclear(answer);

@@ -1,0 +1,111 @@
+//! What plans of both modes are made of.
+
+use bowline_core::{Change, Impact, Publication, ResourceRef, StepId, StepNote};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::firewall::RuleChange;
+use super::settings::table;
+use crate::api::{Account, FirewallRule, Machine, TagValue};
+use crate::tags::{self, Item, SERVICES, Tags};
+
+// What things are called.
+pub(crate) const MACHINE: &str = "machine";
+pub(crate) const LABEL: &str = "DNS service";
+pub(crate) const NAME: &str = "DNS name";
+
+/// An object that exists.
+pub(crate) fn there(kind: &'static str, name: &str, id: &Uuid) -> ResourceRef {
+    ResourceRef {
+        id: Some(id.to_string()),
+        ..new(kind, name)
+    }
+}
+
+pub(crate) fn seen(machine: &Machine) -> ResourceRef {
+    there(MACHINE, &machine.name, &machine.id)
+}
+
+pub(crate) fn new(kind: &'static str, name: &str) -> ResourceRef {
+    ResourceRef {
+        kind,
+        name: name.to_owned(),
+        id: None,
+    }
+}
+
+pub(crate) fn remark<'a>(
+    impact: Impact,
+    reason: Option<&'a str>,
+    needs: &'a [StepId],
+) -> StepNote<'a> {
+    StepNote {
+        impact,
+        reason,
+        needs,
+    }
+}
+
+pub(crate) fn change(field: &str, before: impl Into<Value>, after: impl Into<Value>) -> Change {
+    Change {
+        field: field.to_owned(),
+        before: before.into(),
+        after: after.into(),
+    }
+}
+
+/// The step that switches the name service on.
+pub(crate) fn push_names<A>(
+    sketch: &mut bowline_core::PlanBuilder<A>,
+    account: &Account,
+    why: &str,
+    action: A,
+) {
+    let object = there("account", &account.login, &account.id);
+    let changes = vec![change("triton_cns_enabled", false, true)];
+    let remark = remark(Impact::None, Some(why), &[]);
+    sketch.change(object, changes, &remark, action);
+}
+
+/// The step that changes a firewall rule; `rules` are those that there are.
+pub(crate) fn push_rule<A>(
+    sketch: &mut bowline_core::PlanBuilder<A>,
+    rule: &RuleChange,
+    rules: &[FirewallRule],
+    action: A,
+) {
+    let kind = "firewall rule";
+    let name = rule.name();
+    let in_place = remark(Impact::InPlace, None, &[]);
+    match rule {
+        RuleChange::Create(rule) => {
+            let body = Map::from_iter([("rule".to_owned(), json!(rule.rule))]);
+            let remark = remark(Impact::None, None, &[]);
+            sketch.create(new(kind, name), &body, &remark, action);
+        }
+        RuleChange::Update { id, rule } => {
+            let former = rules.iter().find(|it| it.id == *id);
+            let former = former.map(|it| it.rule.clone());
+            let changes = vec![change("rule", former, rule.rule.clone())];
+            sketch.change(there(kind, name, id), changes, &in_place, action);
+        }
+        RuleChange::Delete { id, .. } => {
+            sketch.delete(there(kind, name, id), &in_place, action);
+        }
+    }
+}
+
+/// What is shown of a Service that is served no more.
+pub(crate) fn withdrawn() -> Publication {
+    let own = [table::STATUS.key, table::INSTANCES.key];
+    Publication {
+        withdrawn: own.map(str::to_owned).into(),
+        ..Publication::default()
+    }
+}
+
+/// The entries for the name service that a machine has, as far as they can be understood.
+pub(crate) fn services(machine_tags: &Tags) -> Vec<Item> {
+    let text = machine_tags.get(SERVICES).and_then(TagValue::as_text);
+    tags::services(text.unwrap_or_default()).unwrap_or_default()
+}

@@ -1,0 +1,5 @@
+//! Metrics of machines, with the simulated metrics service.
+
+mod discovery;
+mod export;
+mod stage;
