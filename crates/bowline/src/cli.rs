@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 5] = [
     ),
     (
         "explain",
-        "who looks after a node or a Service, and why: explain node NAME, explain service NAME",
+        "which cloud manages a node or a Service, and why: explain node NAME, explain service NAME",
     ),
     (
         "plan",

@@ -23,7 +23,7 @@ const IDENTITY: &str = "explain";
 /// Who looks after something, and why
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Arguments {
-    /// Who looks after a node, and why
+    /// Which cloud manages a node, and why
     ///
     /// Tells what each configured cloud says about the node, whose it is by that, and who describes it. Reads the
     /// cluster and the clouds; writes to neither.
@@ -83,7 +83,7 @@ struct Place {
     master: Option<String>,
 }
 
-/// The exit code for what nobody looks after.
+/// The exit code for what no cloud manages.
 const LEFT_ALONE: u8 = 2;
 
 /// Something explained: for people, for programs, and as an exit code.

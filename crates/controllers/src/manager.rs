@@ -182,7 +182,7 @@ impl Manager {
         let election = &self.options().election;
         let observing = self.active_configs.first().is_observing();
         if observing {
-            warn!("observing: no lease is taken, nothing is written; the log tells what would be");
+            warn!("observing: no lease is taken and nothing is written; the log shows what would be done");
         }
         if observing || !election.enabled {
             let fence = if observing {

@@ -453,13 +453,9 @@ impl fmt::Display for Ownership {
                 )
             }
             Self::Undecided(silent) => {
-                f.write_str("not decided:")?;
                 for (at, (cloud, why)) in silent.iter().enumerate() {
-                    write!(
-                        f,
-                        "{} {cloud} could not answer: {why}",
-                        if at > 0 { ";" } else { "" }
-                    )?;
+                    let between = if at > 0 { "; " } else { "" };
+                    write!(f, "{between}cloud {cloud} did not answer: {why}")?;
                 }
                 Ok(())
             }

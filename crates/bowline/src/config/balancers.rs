@@ -13,7 +13,7 @@ pub(super) fn fields() -> Vec<Field> {
         rule(
             "adoption",
             "never",
-            "Whose Services may adopt a load balancer that no Service of this cluster owns, by annotation \
+            "Namespaces whose Services may adopt a load balancer that no Service of this cluster owns, by annotation \
              `bowline.dev/take-over: <id>`.",
         ),
         rule(

@@ -127,7 +127,7 @@ fn line_of(program: &str, path: &str, configuration: &Configuration) -> Result<B
 
 /// What a configuration would run.
 fn summary(path: &str, configuration: &Configuration, line: &CommandLine) -> String {
-    let mut lines = vec![format!("{path} is right. It would run:")];
+    let mut lines = vec![format!("{path} is valid. It would run:")];
     for cloud in &configuration.clouds {
         let mut parts = vec![format!("cloud {} ({})", cloud.name, cloud.provider.name)];
         if cloud.selector.is_some() {

@@ -172,7 +172,7 @@ fn fields() -> Vec<Field> {
         Field::new(
             "manager",
             Kind::Object(flags::fields()),
-            "Flags of the manager under their names. A flag on the command line goes before.",
+            "Flags of the manager under their names. A flag on the command line takes precedence.",
         ),
     ]
 }

@@ -162,7 +162,7 @@ async fn a_service_is_explained_by_its_class_and_by_whose_nodes_there_are() {
         assert_eq!(told["nodes"], nodes, "{name}");
         assert_eq!(told["members"].as_u64(), (code == 0).then_some(1));
         let ended = explain(&stage, &["service", &name]).await;
-        for words in [words, "Nodes by cloud\n  a: 1\n  nobody's: 1\n"] {
+        for words in [words, "Nodes by cloud\n  a: 1\n  unowned: 1\n"] {
             assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
         }
     }

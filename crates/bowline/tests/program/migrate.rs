@@ -189,6 +189,6 @@ fn another_account_of_the_same_kind_does_not_get_the_first_one_s_variable_and_ne
     std::fs::write(&path, "clouds: 7\n").unwrap();
     let mut command = bowline(&["config", "migrate", "--name=third", &into, exoscale.command]);
     command.envs(exoscale.environment.iter().copied());
-    run(command).failed_with(&["the configuration to add to is not right"]);
+    run(command).failed_with(&["the configuration to add to is not valid"]);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "clouds: 7\n");
 }

@@ -27,7 +27,7 @@ fn the_story_of_several_clouds_is_told_to_its_end() {
         "provider: static\n",
         "rack.machines.yaml\n",
         "defaultCloud: zurich\n",
-        "2. 2 machines boot in each cloud, and 3 nodes join that are nobody's",
+        "2. 2 machines boot in each cloud, and 3 nodes join that no cloud owns",
         "zurich (cloudscale) has initialised zurich-1, zurich-2, zurich-3; they are Ready",
         "geneva (exoscale) has initialised geneva-1, geneva-2; they are Ready",
         "metal (talos) has initialised metal-1, metal-2; they are Ready",

@@ -1,4 +1,4 @@
-//! Reports nodes that nobody looks after: how many in a metric, which in the log.
+//! Reports unmanaged nodes: how many in a metric, which in the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) async fn report(
             info!(
                 why,
                 count,
-                "nodes that nobody looks after: {}",
+                "unmanaged nodes: {}",
                 first.join(", ")
             );
         }

@@ -1,4 +1,4 @@
-//! Who looks after a node or serves a Service, and why: what `bowline explain` asks for. Reads the objects once, and
+//! Which cloud manages a node or serves a Service, and why: what `bowline explain` asks for. Reads the objects once, and
 //! for a node the clouds that could have its machine; writes nothing.
 
 mod report;
@@ -60,7 +60,7 @@ fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
     }
 }
 
-/// Who looks after a node, and why.
+/// Which cloud manages a node, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub node: String,

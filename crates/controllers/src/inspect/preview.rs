@@ -113,7 +113,7 @@ async fn ask(
     let remark = |(why, nodes): (String, Vec<String>)| {
         let nodes = name_list(nodes.iter().map(String::as_str));
         format!(
-            "it cannot be told which cloud has nodes [{nodes}], so that they keep the targets they have: {why}"
+            "the owner is unknown of nodes [{nodes}], so that they keep their targets: {why}"
         )
     };
     let serving = resolver.clouds().iter();

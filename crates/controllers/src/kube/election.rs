@@ -1,4 +1,4 @@
-//! Leader election on Leases: of several replicas one works, the others stand by.
+//! Leader election on Leases: one replica is active, the others are on standby.
 //!
 //! [`decide`] is the whole protocol as a pure function. [`Elector`] runs it with GET, POST and PUT
 //! (the originals' roles do not allow PATCH on Leases). [`Held`] keeps a Lease; its [`Fence`] is to

@@ -151,7 +151,7 @@ impl Shown {
         match self.writer.show_owner(&node, &applied).await {
             Ok(_) if self.writer.is_observing() => {}
             Ok(written) => {
-                info!(node = node.name, shown = ?applied, "shown whose it is");
+                info!(node = node.name, shown = ?applied, "owner shown");
                 self.nodes.note(written);
                 let mut all = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
                 all.insert(node.uid.clone(), applied);
@@ -161,7 +161,7 @@ impl Shown {
             Err(error) => warn!(
                 node = node.name,
                 error = error_chain(&error),
-                "not shown whose it is"
+                "owner not shown"
             ),
         }
     }

@@ -365,7 +365,7 @@ impl RouteController {
             .collect();
         let text = lines.join(", ");
         if text != state.held && !held.is_empty() {
-            warn!(%cloud, routes = held.len(), "routes stay that nobody seems to need: {text}");
+            warn!(%cloud, routes = held.len(), "unneeded routes held back: {text}");
         }
         state.held = text;
     }

@@ -209,7 +209,7 @@ impl ServiceController {
                     info!(version = version.git_version, ip_mode = known, "API server");
                     return;
                 }
-                Err(error) => warn!(%error, "the API server does not tell its version"),
+                Err(error) => warn!(%error, "the API server does not report its version"),
             }
             tokio::time::sleep(VERSION_PAUSE).await;
         }

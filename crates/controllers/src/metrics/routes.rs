@@ -60,7 +60,7 @@ impl RouteMetrics {
             held: family(
                 registry,
                 "bowline_routes_held_back",
-                "Routes that nobody seems to need and that stay for now",
+                "Unneeded routes that are held back for now",
             ),
         }
     }

@@ -91,12 +91,12 @@ impl ServiceMetrics {
             unserved: family(
                 registry,
                 "bowline_services_unserved",
-                "Services reported as served by nobody, or held by a finalizer that is not ours, by reason",
+                "Services reported because no cloud serves them or a finalizer that is not ours holds them, by reason",
             ),
             held: family(
                 registry,
                 "bowline_targets_held",
-                "Nodes whose targets stay because nobody can tell whether they are still wanted",
+                "Nodes whose targets are held back because their owner is unknown",
             ),
         }
     }

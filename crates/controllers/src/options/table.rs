@@ -241,7 +241,7 @@ macro_rules! flags {
 flags! {
     // What cloud, what cluster.
     Text "config" = "", Cloud => cloud.config:
-        "Path of Bowline's own configuration: several clouds, and all of these flags, in one file. Then neither --cloud-provider nor --cloud-config is given. Flags on the command line go before those of the file.";
+        "Path of Bowline's own configuration: several clouds, and all of these flags, in one file. Then neither --cloud-provider nor --cloud-config is given. Flags on the command line take precedence over those of the file.";
     Text "cloud-provider" = "", Cloud => cloud.provider:
         "Name of the cloud provider. Must not be empty.";
     Text "cloud-config" = "", Cloud => cloud.config_file:
@@ -251,7 +251,7 @@ flags! {
     Text "cluster-name" = "kubernetes", Cloud => cloud.cluster_name:
         "Name of the cluster, handed to the cloud with every load balancer and route.";
     Text "cluster-uid" = "", Cloud, live => cloud.cluster_uid:
-        "What tells this cluster from others in the marks of its load balancers. Empty for the uid of namespace kube-system. Give one where clusters were cloned from one etcd, since those share all uids.";
+        "Distinguishes this cluster from others in the tags of its load balancers. Empty for the uid of namespace kube-system. Give one where clusters were cloned from one etcd, since those share all uids.";
     Text "cluster-cidr" = "", Cloud, live => cloud.cluster_cidr:
         "Range of the pods' addresses: one CIDR, or two of different families, comma separated.";
     Switch "allow-untagged-cloud" = "false", Cloud, live, deprecated("no provider here needs it, and it can be left out") => cloud.allow_untagged:
@@ -263,7 +263,7 @@ flags! {
     Text "kubeconfig" = "", Generic => client.kubeconfig:
         "Path of a kubeconfig file. If neither this nor --master is given, the service account of the pod is used.";
     Text "master" = "", Generic => client.master:
-        "URL of the API server; takes the place of the one in the kubeconfig.";
+        "URL of the API server; overrides the one in the kubeconfig.";
     Text "mode" = "manage", Generic => controllers.mode:
         "'manage' does the work. 'observe' reads, decides and logs what it would do, and writes nothing: no Node, no Service, no event, no lease, nothing in the cloud. An observer can run beside the manager that works.";
     List "controllers" = "*", Generic, live => controllers.selection:
@@ -295,7 +295,7 @@ flags! {
     Duration "node-sync-period" = "0s", Nodes, ignored, deprecated("it has no effect and can be left out") => controllers.node_sync_period:
         "Never had an effect since controllers moved out of tree.";
     Text "show-owners" = "none", Nodes, live => controllers.show_owners:
-        "Show on each Node whose it is: 'annotation' or 'label' keeps bowline.dev/owner there, and bowline.dev/describer where another cloud describes the node. Nodes of nobody are not written to. 'none' takes back what was shown.";
+        "Show on each Node which cloud owns it: 'annotation' or 'label' keeps bowline.dev/owner there, and bowline.dev/describer where another cloud describes the node. Nodes without an owner are not written to. 'none' removes what was shown.";
     List "reserved-names" = "", Nodes, live => controllers.reserved_names:
         "DNS names, addresses and ranges of addresses that no node gets a serving certificate for, such as the names of a load balancer in front of the API server. What the API server's certificate shows is reserved without being named.";
     // The framework's 1 lets every Service wait for the slowest. A plan is carried out one call at a time, so that five
@@ -303,7 +303,7 @@ flags! {
     Integer32 "concurrent-service-syncs" = "5", Services, live => controllers.service_syncs:
         "How many Services of one cloud are reconciled at the same time; each cloud has workers of its own. More means faster load balancers and more load on API server and cloud. Calls to a cloud stay within its own limits in any case.";
     Namespaces "load-balancer-adoption" = "never", Services => controllers.adoption:
-        "Whose Services may adopt a load balancer that no Service of this cluster owns, by annotation bowline.dev/take-over: 'never', 'any', or a list of namespaces. For a single cloud; with --config, loadBalancers.adoption of each cloud goes before.";
+        "Namespaces whose Services may adopt a load balancer that no Service of this cluster owns, by annotation bowline.dev/take-over: 'never', 'any', or a list of namespaces. For a single cloud; with --config, loadBalancers.adoption of each cloud takes precedence.";
     Switch "remove-orphaned-load-balancers" = "false", Services, live => controllers.remove_orphans:
         "Remove load balancers that carry this cluster's mark (the uid of namespace kube-system, or --cluster-uid) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.";
     Switch "configure-cloud-routes" = "true", Routes, live => controllers.configure_routes:
@@ -325,7 +325,7 @@ flags! {
 
     // Leader election.
     Switch "leader-elect" = "true", LeaderElection => election.enabled:
-        "Compete for a Lease before doing anything, so that of several replicas one works and the others stand by.";
+        "Compete for a Lease before doing anything, so that one replica is active and the others are on standby.";
     Duration "leader-elect-lease-duration" = "15s", LeaderElection => election.lease_duration:
         "How long the others wait after the last renewal they saw before they take the Lease over.";
     Duration "leader-elect-renew-deadline" = "10s", LeaderElection => election.renew_deadline:
@@ -339,7 +339,7 @@ flags! {
     Text "leader-elect-resource-namespace" = "kube-system", LeaderElection => election.resource_namespace:
         "Namespace of the Lease.";
     Leases "hold-leases" = "", LeaderElection => election.hold:
-        "Leases to have besides, before anything is done: those of the controller managers that this one takes the place of, so that none of them ever works at the same time. NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace; 16 at most. Losing one ends the process; at the end all are given back.";
+        "Further leases to hold before anything is done: those of the controller managers that this one replaces, so that none of them is ever active at the same time. NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace; 16 at most. Losing one ends the process; all are released at the end.";
     Switch "enable-leader-migration" = "false", LeaderElection => election.migration:
         "Run some controllers under a second Lease, shared with another controller manager, while they move from one to the other.";
     Text "leader-migration-config" = "", LeaderElection => election.migration_file:
@@ -393,7 +393,7 @@ flags! {
     List "requestheader-uid-headers" = "", Authentication => authentication.uid_headers:
         "Headers in which a front proxy gives the user's uid.";
     List "requestheader-extra-headers-prefix" = "x-remote-extra-", Authentication => authentication.extra_header_prefixes:
-        "Prefixes of headers in which a front proxy tells more about the user.";
+        "Prefixes of headers in which a front proxy passes further attributes of the user.";
     Text "authorization-kubeconfig" = "", Authorization => authorization.kubeconfig:
         "Path of a kubeconfig that may create SubjectAccessReviews. Empty: the pod's service account, or nothing but the allowed paths is served.";
     Duration "authorization-webhook-cache-authorized-ttl" = "10s", Authorization => authorization.allowed_cache:

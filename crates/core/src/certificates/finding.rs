@@ -188,7 +188,7 @@ impl fmt::Display for Finding {
             }
             Self::ClaimedTwice { asked, other } => write!(
                 f,
-                "Node {other} shows {asked} as well, and neither machine nor cloud tells whose it is"
+                "Node {other} reports {asked} as well, and neither machine nor cloud confirms which node has it"
             ),
             Self::NodeAddresses { missing } => {
                 write!(f, "the Node does not have the addresses {missing:?} yet")

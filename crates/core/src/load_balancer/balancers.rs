@@ -104,7 +104,7 @@ pub enum Need {
 /// What an operator allows Services to do in one cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerRules {
-    /// Whose Services may adopt a load balancer that no Service of this cluster owns (`loadBalancers.adoption`).
+    /// Namespaces whose Services may adopt a load balancer that no Service of this cluster owns (`loadBalancers.adoption`).
     pub adoption: NamespaceRule,
     /// Whose Services may attach ports to a load balancer that is not theirs (`loadBalancers.externalBalancers`).
     pub external: NamespaceRule,

@@ -167,7 +167,7 @@ impl ExcludedNodes {
             ),
             (
                 &self.unknown,
-                "nothing is known of them, so that no member is removed that may be theirs",
+                "nothing is known of them, so that no target that may be theirs is removed",
             ),
         ];
         told.into_iter()

@@ -124,7 +124,7 @@ fn without_a_provider_id_exactly_one_claim_decides() {
     );
     assert_eq!(
         ask(&[&mine, &silent]).to_string(),
-        "not decided: b could not answer: timeout"
+        "cloud b did not answer: timeout"
     );
 }
 

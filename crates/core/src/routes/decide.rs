@@ -117,7 +117,7 @@ pub enum RouteHold {
 impl fmt::Display for RouteHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unclear => "where it leads cannot be told",
+            Self::Unclear => "its target is unknown",
             Self::Unread => "there are nodes that cannot be read",
             Self::NoNodes => "there is no node at all",
             Self::BudgetSpent => "too many were removed in a short time",

@@ -123,7 +123,7 @@ async fn an_outage_of_one_cloud_hands_no_node_to_another() {
     let events = bench.events("n1");
     assert_eq!(events.len(), 1, "{events:?}");
     let told = "Warning NodeInitializationFailed cloud-node-controller: Initialising keeps \
-                failing: cannot tell whose node n1 is: ";
+                failing: node n1: ";
     assert!(
         events[0].starts_with(told) && events[0].contains("east is down"),
         "{events:?}"

@@ -318,8 +318,8 @@ async fn a_preview_says_that_it_cannot_tell_whose_nodes_are_while_an_account_doe
         panic!("{:?}", previews.remarks);
     };
     for words in [
-        "it cannot be told which cloud has nodes [",
-        "not decided: west could not answer: trouble",
+        "the owner is unknown of nodes [",
+        "cloud west did not answer: trouble",
     ] {
         assert!(remark.contains(words), "{remark}");
     }

@@ -23,7 +23,7 @@ impl Before {
         let understood = read(text).map_err(|problems| {
             let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
             anyhow!(
-                "the configuration to add to is not right: {}",
+                "the configuration to add to is not valid: {}",
                 all.join("; ")
             )
         })?;

@@ -107,7 +107,7 @@ impl Story {
     async fn machines_boot_everywhere(&mut self) -> Result<()> {
         let (each, strangers) = (self.nodes, STRANGERS.len());
         self.begin(
-            &format!("{each} machines boot in each cloud, and {strangers} nodes join that are nobody's"),
+            &format!("{each} machines boot in each cloud, and {strangers} nodes join that no cloud owns"),
             &[
                 "No kubelet says which cloud it is at. The clouds are asked: a node is initialised by the",
                 &format!("only one that has its machine. One machine at {DEFAULT} runs {GUEST_SYSTEM}, which knows"),

@@ -142,7 +142,7 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
             Says::Has,
             Says::Silent,
             None,
-            Some("not decided: b could not answer: down"),
+            Some("cloud b did not answer: down"),
         ),
     ] {
         let owners = owners(

@@ -240,7 +240,7 @@ impl ServiceExplanation {
         let told = unserved.map(|it| it.advice(self.clouds.all()));
         let has_none = self.members.as_ref().is_some_and(|it| it.count == 0);
         let no_members = has_none.then(|| {
-            "No node of this cloud may be a member: see whose they are with bowline explain node NAME".to_owned()
+            "No node of this cloud can be a target: bowline explain node NAME shows which cloud owns a node".to_owned()
         });
         told.or(no_members)
     }
@@ -302,7 +302,7 @@ impl fmt::Display for ServiceExplanation {
                 let held = name_list(members.held.iter().map(String::as_str));
                 writeln!(
                     f,
-                    "  targets held: those of nodes [{held}] stay, and none are added, until it is known whose they are"
+                    "  targets held back: those of nodes [{held}] stay, and none are added, until their owner is known"
                 )?;
             }
         }
@@ -311,7 +311,7 @@ impl fmt::Display for ServiceExplanation {
             write!(f, "\n  {cloud}: {count}")?;
         }
         for (whose, count) in [
-            ("nobody's", self.nodes.nobodys),
+            ("unowned", self.nodes.nobodys),
             ("not known without asking the clouds", self.nodes.undecided),
         ] {
             if count > 0 {

@@ -89,7 +89,7 @@ pub(super) async fn read(
         Ok(version) => has_ip_mode(&version.major, &version.minor),
         Err(error) => {
             remarks.push(format!(
-                "the API server does not tell its version and was taken for a current one: {error}"
+                "the API server does not report its version and was taken for a current one: {error}"
             ));
             true
         }

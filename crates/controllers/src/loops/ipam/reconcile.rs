@@ -29,7 +29,7 @@ pub(super) enum AllocationOutcome {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
     /// Some cloud could not say whether the node is its own.
-    #[error("cannot tell whose node {node} is: {ownership}")]
+    #[error("node {node}: {ownership}")]
     Undecided { node: String, ownership: Ownership },
     /// The machine's networks are not known; pod ranges are for good, so nobody guesses.
     #[error("asking for the networks of node {node}")]

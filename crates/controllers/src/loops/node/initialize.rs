@@ -33,7 +33,7 @@ pub(super) enum SyncError {
     #[error("failed to get instance metadata for node {node}")]
     Lookup { node: String, source: CloudError },
     /// Some cloud could not say whether the node is its own.
-    #[error("cannot tell whose node {node} is: {ownership}")]
+    #[error("node {node}: {ownership}")]
     Undecided { node: String, ownership: Ownership },
     /// The cloud's knowledge and the node's do not fit together.
     #[error(transparent)]

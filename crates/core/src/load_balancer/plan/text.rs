@@ -53,7 +53,7 @@ impl Plan {
         let mut lines = listed(&other);
         match (same.len(), other.len()) {
             (0, 0) if self.problems.is_empty() => lines.push("  nothing".into()),
-            (0, 0) => lines.push("  cannot be told before the problems are solved".into()),
+            (0, 0) => lines.push("  unknown until the problems are fixed".into()),
             (0, _) => {}
             (_, 0) => lines.push("  all of it as it exists".into()),
             (1, _) => lines.push("  and 1 thing as it exists".into()),

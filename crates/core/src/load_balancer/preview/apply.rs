@@ -88,7 +88,7 @@ fn over(live: &Value, file: &Value, assumptions: &mut Vec<String>) -> Value {
     let last = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
     if last.is_none() {
         assumptions.push(
-            "the live Service does not tell what was last applied: what the file leaves out stays"
+            "the live Service does not record what was last applied: what the file leaves out stays"
                 .into(),
         );
     }

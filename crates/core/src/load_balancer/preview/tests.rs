@@ -397,7 +397,7 @@ fn the_outlook_is_the_worst_of_what_there_is_to_say() {
     );
     let text = all.services[3].text();
     assert!(
-        text.contains("Wanted:\n  cannot be told before the problems are solved\n"),
+        text.contains("Wanted:\n  unknown until the problems are fixed\n"),
         "{text}"
     );
     assert!(

@@ -125,7 +125,7 @@ pub(super) fn no_valid_nodes(wish: &BalancerRequest, settings: &Settings) -> Not
     Notice {
         warning: true,
         reason: NO_VALID_NODES,
-        message: format!("no node may be a member: {reasons}"),
+        message: format!("no node can be a target: {reasons}"),
     }
 }
 

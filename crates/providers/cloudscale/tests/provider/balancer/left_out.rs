@@ -52,7 +52,7 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
         let outcome = shop.ensure().await;
         let mut notices = outcome.good().notices.iter();
         let notice = notices.find(|it| it.reason == "NoValidNodes").unwrap();
-        let said = format!("no node may be a member: {said}");
+        let said = format!("no node can be a target: {said}");
         assert_eq!(notice.message, said, "{selector:?}");
     }
 }
