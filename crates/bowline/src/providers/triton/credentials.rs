@@ -308,20 +308,15 @@ impl Arguments {
             read: &|path| std::fs::read_to_string(path),
             cluster_name: &self.cluster_name,
         });
-        match config {
-            Ok(config) => Ok(config),
-            Err(errors) => {
-                let all: Vec<Failure> = errors.0.into_iter().map(Failure::from).collect();
-                let text: Vec<String> = all.iter().map(ToString::to_string).collect();
-                let text = text.join("; ");
-                let of_key = all.iter().any(|it| matches!(it, Failure::Key(_)));
-                Err(if of_key {
-                    Failure::Key(text)
-                } else {
-                    Failure::Usage(text)
-                })
+        config.map_err(|errors| {
+            let text = errors.to_string();
+            let mut all = errors.0.into_iter().map(Failure::from);
+            if all.any(|it| matches!(it, Failure::Key(_))) {
+                Failure::Key(text)
+            } else {
+                Failure::Usage(text)
             }
-        }
+        })
     }
 
     fn show(&self, content: &Content, connection: &Connection) -> Result<(), Failure> {
