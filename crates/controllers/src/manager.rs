@@ -182,7 +182,9 @@ impl Manager {
         let election = &self.options().election;
         let observing = self.active_configs.first().is_observing();
         if observing {
-            warn!("observing: no lease is taken and nothing is written; the log shows what would be done");
+            warn!(
+                "observing: no lease is taken and nothing is written; the log shows what would be done"
+            );
         }
         if observing || !election.enabled {
             let fence = if observing {
@@ -254,7 +256,7 @@ impl Manager {
             active_config
                 .clouds
                 .iter()
-                .find_map(|cloud| cloud.page(path))
+                .find_map(|cloud| cloud.chores()?.page(path))
         })
     }
 

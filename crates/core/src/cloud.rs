@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::ipam::Networks;
 use crate::routes::Routes;
 use crate::{
-    Balancers, Chores, CloudError, LabelSync, Lookup, Node, PageAnswer, ProviderEvent, Secret,
+    Balancers, Chores, CloudError, LabelSync, Lookup, Node, ProviderEvent, Secret,
     ServingCertificates,
 };
 
@@ -200,13 +200,6 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it does for the cluster beside all that.
     fn chores(&self) -> Option<&dyn Chores> {
-        None
-    }
-
-    /// What it shows at that path of the metrics port, to those who may read it; none if that is no page of its
-    /// own. Answers from memory.
-    fn page(&self, path: &str) -> Option<PageAnswer> {
-        let _ = path;
         None
     }
 }

@@ -76,8 +76,8 @@ pub use load_balancer::ingress::{ingress_to_write, storable_ingress};
 pub use load_balancer::needs_update::needs_update;
 pub use load_balancer::ownership::{
     ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS,
-    OwnershipVerdict, SERVICE_MARK, consent, hands_over_to, not_ours, service_mark, standing,
-    unproven, whose_by_uid,
+    OwnershipVerdict, SERVICE_MARK, consent, hands_over_to, match_by_uid, not_ours, service_mark,
+    standing, unproven,
 };
 pub use load_balancer::plan::{
     Change, Impact, Notice, Plan, Problem, ResourceRef, ResourceState, Step, StepId, Verb,

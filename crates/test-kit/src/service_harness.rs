@@ -100,7 +100,7 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
         value.unwrap_or_default()
     }
 
-    pub fn wish(&self, goal: Goal) -> BalancerRequest {
+    pub fn request(&self, goal: Goal) -> BalancerRequest {
         let mut all: Vec<Arc<Service>> = self.others.iter().cloned().map(Arc::new).collect();
         all.push(Arc::new(self.service.clone()));
         let blind = self.removes_blindly && goal == Goal::Absent;
@@ -123,15 +123,15 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
 
     pub async fn draft(&self, goal: Goal) -> Result<PreparedPlan, DraftError> {
         let start = Instant::now();
-        let mut wish = self.wish(goal);
+        let mut request = self.request(goal);
         let can_list = self.all_known || self.patient;
         loop {
-            match self.balancers().draft(&wish).await {
+            match self.balancers().draft(&request).await {
                 // As the controller does it: all that are known exist.
-                Err(DraftError::NeedsServices) if can_list && wish.living.is_none() => {
-                    let uids = wish.all.iter().map(|it| it.uid.clone());
+                Err(DraftError::NeedsServices) if can_list && request.living.is_none() => {
+                    let uids = request.all.iter().map(|it| it.uid.clone());
                     let uids = uids.chain(self.unreadable.iter().cloned());
-                    wish.living = Some(Arc::new(uids.collect()));
+                    request.living = Some(Arc::new(uids.collect()));
                 }
                 Err(DraftError::Later { after, .. })
                     if self.patient && start.elapsed() < PATIENCE =>

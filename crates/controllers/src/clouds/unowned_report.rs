@@ -44,12 +44,7 @@ pub(crate) async fn report(
         {
             let (count, first) = (names.len(), names.iter().take(NAMED_LIMIT));
             let first: Vec<&str> = first.map(String::as_str).collect();
-            info!(
-                why,
-                count,
-                "unmanaged nodes: {}",
-                first.join(", ")
-            );
+            info!(why, count, "unmanaged nodes: {}", first.join(", "));
         }
         told = all;
         // Owners that were found out are counted at once.

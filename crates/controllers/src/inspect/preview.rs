@@ -112,9 +112,7 @@ async fn ask(
     }
     let remark = |(why, nodes): (String, Vec<String>)| {
         let nodes = name_list(nodes.iter().map(String::as_str));
-        format!(
-            "the owner is unknown of nodes [{nodes}], so that they keep their targets: {why}"
-        )
+        format!("the owner is unknown of nodes [{nodes}], so that they keep their targets: {why}")
     };
     let serving = resolver.clouds().iter();
     let serving = serving.filter(|it| it.balancers().is_some());

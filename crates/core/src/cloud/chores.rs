@@ -23,6 +23,13 @@ pub trait Chores: Send + Sync {
     /// While [`Cluster::is_observing`], nothing in the cloud may be changed either; what would be is told in the
     /// log.
     fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()>;
+
+    /// What it serves at that path of the metrics port, to those who may read it; none if that is no page of its own.
+    /// Answers from memory.
+    fn page(&self, path: &str) -> Option<PageAnswer> {
+        let _ = path;
+        None
+    }
 }
 
 /// The cluster, as far as chores need it.

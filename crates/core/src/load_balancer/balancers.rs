@@ -317,7 +317,7 @@ pub struct TaggedBalancer {
     /// The uid of the Service it was made for.
     pub service_uid: String,
     /// Whose cluster's it is.
-    pub whose: ClusterMatch,
+    pub cluster: ClusterMatch,
 }
 
 /// What marks of this cluster are made from: as in a [`BalancerRequest`].
@@ -337,14 +337,14 @@ pub trait Balancers: Send + Sync {
     /// nothing.
     fn draft<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>>;
 
     /// The annotations that the cloud publishes: a change of these alone is our own doing.
     fn own_annotations(&self) -> &'static [&'static str];
 
     /// The one of them that names the load balancer: a Service that has it had one before. The others may as well be
-    /// a person's wish.
+    /// a person's request.
     fn naming_annotation(&self) -> Option<&'static str> {
         self.own_annotations().first().copied()
     }
@@ -394,9 +394,9 @@ pub trait Balancers: Send + Sync {
     /// Writes nothing.
     fn recognises<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<bool, DraftError>> {
-        let _ = wish;
+        let _ = request;
         Box::pin(std::future::ready(Ok(false)))
     }
 

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_step_has_its_action() {
-        let mut sketch = PlanBuilder::default();
+        let mut builder = PlanBuilder::default();
         let object = |name: &str| ResourceRef {
             kind: "thing",
             name: name.into(),
@@ -112,17 +112,17 @@ mod tests {
         };
         let body = json!({"size": 3});
         let body = body.as_object().unwrap();
-        let made = sketch.create(object("a"), body, &plain, "make a");
+        let made = builder.create(object("a"), body, &plain, "make a");
         let after = StepNote {
             impact: Impact::Destroys,
             reason: Some("nobody wants it"),
             needs: &[made],
         };
-        sketch.delete(object("b"), &after, "end b");
-        sketch.wait(object("b"), &plain, "look at b");
-        assert_eq!(sketch.actions, ["make a", "end b", "look at b"]);
-        let [first, second, third] = sketch.plan.steps.as_slice() else {
-            panic!("{:?}", sketch.plan);
+        builder.delete(object("b"), &after, "end b");
+        builder.wait(object("b"), &plain, "look at b");
+        assert_eq!(builder.actions, ["make a", "end b", "look at b"]);
+        let [first, second, third] = builder.plan.steps.as_slice() else {
+            panic!("{:?}", builder.plan);
         };
         assert_eq!(
             (first.verb, &first.changes[0].after),

@@ -56,7 +56,7 @@ pub fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
 }
 
 /// Whose a marked load balancer is by the uids of clusters alone; none where one of them is not known.
-pub fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<ClusterMatch> {
+pub fn match_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<ClusterMatch> {
     let same = marked? == cluster?;
     Some(if same {
         ClusterMatch::Ours
@@ -110,42 +110,44 @@ pub enum OwnershipVerdict {
 /// [`OwnershipVerdict::Unproven`] looks at what is on it, and asks [`unproven`] if that proves nothing.
 pub fn standing(
     candidate: &Candidature<'_>,
-    wish: &BalancerRequest,
+    request: &BalancerRequest,
 ) -> Result<OwnershipVerdict, DraftError> {
-    let service = &wish.service;
+    let service = &request.service;
     let Some(mark) = &candidate.mark else {
         return match candidate.uid_in_name {
             Some(uid) if uid == service.uid => Ok(OwnershipVerdict::Ours),
-            Some(uid) => anothers(candidate, uid, wish),
+            Some(uid) => anothers(candidate, uid, request),
             None => Ok(OwnershipVerdict::Unproven),
         };
     };
-    let whose = whose_by_uid(mark.cluster_uid.as_deref(), wish.cluster_uid.as_deref());
+    let whose = match_by_uid(mark.cluster_uid.as_deref(), request.cluster_uid.as_deref());
     if whose == Some(ClusterMatch::Foreign) {
         // Also with this Service's own uid: clones of a cluster share those.
-        return Ok(adopted(candidate, wish));
+        return Ok(adopted(candidate, request));
     }
     if mark.service_uid == service.uid {
         return Ok(OwnershipVerdict::Ours);
     }
     let is_same_name = mark.service.as_deref() == Some(&service_mark(&service.key));
-    if whose == Some(ClusterMatch::Ours) && is_same_name && owner(wish, &mark.service_uid).is_none()
+    if whose == Some(ClusterMatch::Ours)
+        && is_same_name
+        && owner(request, &mark.service_uid).is_none()
     {
-        let gone = !is_living(wish, &mark.service_uid)?;
+        let gone = !is_living(request, &mark.service_uid)?;
         return Ok(if gone {
             OwnershipVerdict::Returned
         } else {
             OwnershipVerdict::NotOurs
         });
     }
-    anothers(candidate, &mark.service_uid, wish)
+    anothers(candidate, &mark.service_uid, request)
 }
 
 /// Whether that Service may have a load balancer that has no mark, no name of anybody's, and something foreign on it.
-pub fn unproven(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
+pub fn unproven(candidate: &Candidature<'_>, request: &BalancerRequest) -> OwnershipVerdict {
     match candidate.used_by {
-        Some(owner) => handed_over(owner, wish),
-        None => adopted(candidate, wish),
+        Some(owner) => handed_over(owner, request),
+        None => adopted(candidate, request),
     }
 }
 
@@ -153,34 +155,34 @@ pub fn unproven(candidate: &Candidature<'_>, wish: &BalancerRequest) -> Ownershi
 fn anothers(
     candidate: &Candidature<'_>,
     uid: &str,
-    wish: &BalancerRequest,
+    request: &BalancerRequest,
 ) -> Result<OwnershipVerdict, DraftError> {
-    if let Some(owner) = owner(wish, uid) {
-        return Ok(handed_over(owner, wish));
+    if let Some(owner) = owner(request, uid) {
+        return Ok(handed_over(owner, request));
     }
-    let adopted = adopted(candidate, wish);
+    let adopted = adopted(candidate, request);
     // Never one whose Service lives in this cluster, also if that cannot be read.
-    if adopted == OwnershipVerdict::Adopted && is_living(wish, uid)? {
+    if adopted == OwnershipVerdict::Adopted && is_living(request, uid)? {
         return Ok(OwnershipVerdict::NotOurs);
     }
     Ok(adopted)
 }
 
-fn owner<'a>(wish: &'a BalancerRequest, uid: &str) -> Option<&'a Arc<Service>> {
-    wish.all.iter().find(|it| it.uid == uid)
+fn owner<'a>(request: &'a BalancerRequest, uid: &str) -> Option<&'a Arc<Service>> {
+    request.all.iter().find(|it| it.uid == uid)
 }
 
-fn handed_over(owner: &Service, wish: &BalancerRequest) -> OwnershipVerdict {
-    if hands_over_to(owner).as_ref() == Some(&wish.service.key) {
+fn handed_over(owner: &Service, request: &BalancerRequest) -> OwnershipVerdict {
+    if hands_over_to(owner).as_ref() == Some(&request.service.key) {
         OwnershipVerdict::HandedOver(owner.key.clone())
     } else {
         OwnershipVerdict::NotOurs
     }
 }
 
-fn adopted(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
-    let namespace = &wish.service.key.namespace;
-    if candidate.asked_for && wish.rules.adoption.allows(namespace) {
+fn adopted(candidate: &Candidature<'_>, request: &BalancerRequest) -> OwnershipVerdict {
+    let namespace = &request.service.key.namespace;
+    if candidate.asked_for && request.rules.adoption.allows(namespace) {
         OwnershipVerdict::Adopted
     } else {
         OwnershipVerdict::NotOurs
@@ -188,8 +190,8 @@ fn adopted(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerd
 }
 
 /// Whether a Service exists, by a consistent list.
-fn is_living(wish: &BalancerRequest, uid: &str) -> Result<bool, DraftError> {
-    let living = wish.living.as_ref().ok_or(DraftError::NeedsServices)?;
+fn is_living(request: &BalancerRequest, uid: &str) -> Result<bool, DraftError> {
+    let living = request.living.as_ref().ok_or(DraftError::NeedsServices)?;
     Ok(living.contains(uid))
 }
 

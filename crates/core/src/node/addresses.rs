@@ -1,4 +1,4 @@
-//! Which addresses a node gets: the cloud's, the kubelet's wish, and their order.
+//! Which addresses a node gets: the cloud's, the kubelet's request, and their order.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -11,7 +11,7 @@ use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
 use crate::reload::Environment;
 use crate::site::DataCenter;
-use crate::tags::Keeper;
+use crate::tags::TagReconciler;
 
 pub(crate) struct Context {
     /// The cloud's name, as its operator gave it.
@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) setting: Setting,
     pub(crate) site: Arc<DataCenter>,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) keeper: Arc<TagReconciler>,
     pub(crate) interest: ActivityGate,
     pub(crate) news: Arc<EventOutbox>,
     pub(crate) environment: Environment,
@@ -41,7 +41,7 @@ impl Context {
             cloud: surroundings.name.to_string(),
             config,
             setting,
-            keeper: Arc::new(Keeper::new(Arc::clone(&site), repairs)),
+            keeper: Arc::new(TagReconciler::new(Arc::clone(&site), repairs)),
             site,
             interest: ActivityGate::default(),
             news: Arc::default(),

@@ -270,10 +270,6 @@ impl Cloud for Triton {
     fn chores(&self) -> Option<&dyn Chores> {
         Some(self)
     }
-
-    fn page(&self, path: &str) -> Option<PageAnswer> {
-        self.cmon.as_ref()?.page(path)
-    }
 }
 
 impl Chores for Triton {
@@ -286,6 +282,10 @@ impl Chores for Triton {
         Box::pin(async move {
             tokio::join!(metrics, tags::sweep(&self.context.keeper, cluster));
         })
+    }
+
+    fn page(&self, path: &str) -> Option<PageAnswer> {
+        self.cmon.as_ref()?.page(path)
     }
 }
 

@@ -35,19 +35,19 @@ type Deeds = (fn(String) -> Deed, fn(String) -> Deed);
 
 struct Worker {
     cloud: Arc<Inner>,
-    wish: BalancerRequest,
+    request: BalancerRequest,
     deeds: Vec<Deed>,
 }
 
 impl Balancers for ScriptedBalancers {
     fn draft<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         Box::pin(async move {
-            let service = &wish.service;
-            let names: Vec<&str> = wish.nodes.iter().map(|it| it.name.as_str()).collect();
-            let goal = match wish.goal {
+            let service = &request.service;
+            let names: Vec<&str> = request.nodes.iter().map(|it| it.name.as_str()).collect();
+            let goal = match request.goal {
                 Goal::Present => format!("({})", names.join(" ")),
                 Goal::Absent => "(absent)".to_owned(),
             };
@@ -67,10 +67,10 @@ impl Balancers for ScriptedBalancers {
                     return Err(DraftError::Later { what, after });
                 }
             }
-            let (plan, deeds) = self.plan(wish);
+            let (plan, deeds) = self.plan(request);
             let executor = Box::new(Worker {
                 cloud: self.0.clone(),
-                wish: wish.clone(),
+                request: request.clone(),
                 deeds,
             });
             Ok(PreparedPlan::new(plan, executor))
@@ -107,7 +107,7 @@ impl Balancers for ScriptedBalancers {
                 id: it.id.clone(),
                 name: format!("k8s-{uid}"),
                 service_uid: uid.clone(),
-                whose: match &it.cluster {
+                cluster: match &it.cluster {
                     None => ClusterMatch::Unclear("names no cluster"),
                     Some(name) if name != cluster.name => ClusterMatch::Foreign,
                     Some(name) if !names_a_cluster(name) => {
@@ -134,14 +134,14 @@ impl Balancers for ScriptedBalancers {
 }
 
 impl ScriptedBalancers {
-    fn plan(&self, wish: &BalancerRequest) -> (Plan, Vec<Deed>) {
-        let service = &wish.service;
+    fn plan(&self, request: &BalancerRequest) -> (Plan, Vec<Deed>) {
+        let service = &request.service;
         let seen = self.0.state().balancers.get(&service.uid).cloned();
         let mut made = Planner {
             name: service.key.to_string(),
             ..Planner::default()
         };
-        if wish.goal == Goal::Absent {
+        if request.goal == Goal::Absent {
             if seen.is_some() {
                 made.push(
                     Verb::Delete,
@@ -191,8 +191,8 @@ impl ScriptedBalancers {
             Impact::Interrupts,
             (Deed::AddPort, Deed::RemovePort),
         );
-        let mut members = members(wish, self.0.needs(), &self.0.names);
-        for node in &wish.excluded.held {
+        let mut members = members(request, self.0.needs(), &self.0.names);
+        for node in &request.excluded.held {
             let begin = format!("{} ", self.0.names.plain(&node.name));
             let has = seen.members.iter().filter(|it| it.starts_with(&begin));
             let has: Vec<String> = has.cloned().collect();
@@ -212,12 +212,12 @@ fn ports(service: &Service) -> BTreeSet<String> {
     service.ports.iter().map(name).collect()
 }
 
-fn members(wish: &BalancerRequest, needs: Needs, names: &Names) -> BTreeSet<String> {
-    let selected = wish.nodes.iter();
+fn members(request: &BalancerRequest, needs: Needs, names: &Names) -> BTreeSet<String> {
+    let selected = request.nodes.iter();
     let selected = selected
-        .filter(|node| is_selected(&wish.service, node))
+        .filter(|node| is_selected(&request.service, node))
         .filter(|node| !needs.readiness || node.ready == Ready::True)
-        .filter(|node| serves(wish, node));
+        .filter(|node| serves(request, node));
     let text = |node: &Arc<Node>| {
         let addresses: Vec<String> = node.addresses.iter().map(ToString::to_string).collect();
         let id = node.provider_id.as_deref().unwrap_or("?");
@@ -228,10 +228,10 @@ fn members(wish: &BalancerRequest, needs: Needs, names: &Names) -> BTreeSet<Stri
 }
 
 /// Whether the node can take traffic: it has an endpoint, or may hand it on to others.
-fn serves(wish: &BalancerRequest, node: &Node) -> bool {
-    match &wish.endpoints {
-        Some(endpoints) if wish.service.traffic_policy == TrafficPolicy::Local => endpoints
-            .get(&wish.service.key)
+fn serves(request: &BalancerRequest, node: &Node) -> bool {
+    match &request.endpoints {
+        Some(endpoints) if request.service.traffic_policy == TrafficPolicy::Local => endpoints
+            .get(&request.service.key)
             .is_some_and(|nodes| nodes.contains(&node.name)),
         _ => true,
     }
@@ -322,7 +322,7 @@ impl Executor for Worker {
             let text = format!("{} {}", step.verb, step.object);
             let text = self.cloud.names.plain(&text);
             self.cloud.record(text.clone());
-            self.cloud.busy(&self.wish.service.uid).await;
+            self.cloud.busy(&self.request.service.uid).await;
             let trouble = self.cloud.next_trouble(&text);
             match &trouble {
                 Some(Trouble::Error(why)) => return Err(unavailable(why)),
@@ -344,7 +344,7 @@ impl Executor for Worker {
 
     fn publication(&self, _: bool) -> Publication {
         let state = self.cloud.state();
-        let Some(balancer) = state.balancers.get(&self.wish.service.uid) else {
+        let Some(balancer) = state.balancers.get(&self.request.service.uid) else {
             return Publication::default();
         };
         Publication {
@@ -358,7 +358,7 @@ impl Executor for Worker {
 impl Worker {
     fn work(&self, deed: &Deed) -> StepOutcome {
         let now = self.cloud.clock.now();
-        let uid = self.wish.service.uid.clone();
+        let uid = self.request.service.uid.clone();
         let mut state = self.cloud.state();
         if let Deed::Remove = deed {
             state.balancers.remove(&uid);
@@ -373,8 +373,8 @@ impl Worker {
             let balancer = Balancer {
                 id: format!("lb-{number}"),
                 address: format!("192.0.2.{number}"),
-                cluster: Some(self.wish.cluster_name.clone()),
-                cluster_uid: self.wish.cluster_uid.clone(),
+                cluster: Some(self.request.cluster_name.clone()),
+                cluster_uid: self.request.cluster_uid.clone(),
                 ready_at: (!building.is_zero()).then(|| now + building),
                 ..Balancer::default()
             };

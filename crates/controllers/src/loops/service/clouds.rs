@@ -313,7 +313,7 @@ mod tests {
                 id: "1".into(),
                 name: "lb".into(),
                 service_uid: "u".into(),
-                whose: ClusterMatch::Ours,
+                cluster: ClusterMatch::Ours,
             };
             let drafted = clouds.draft(&name, &request).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);

@@ -64,7 +64,7 @@ impl ServiceController {
                 let remove = self.options.remove_orphans && !self.clouds.is_observing() && is_ours;
                 let is_lost = self.parts.services.is_lost(&orphan.marked.service_uid);
                 let is_orphan = orphan.misplaced.is_none()
-                    && orphan.marked.whose == ClusterMatch::Ours
+                    && orphan.marked.cluster == ClusterMatch::Ours
                     && !is_lost;
                 if remove && is_orphan && !stop.is_cancelled() {
                     let turn = self.parts.turns.lock(format!("orphans of {cloud}"));
@@ -123,7 +123,7 @@ impl ServiceController {
         };
         let ours = marked
             .into_iter()
-            .filter(|it| it.whose != ClusterMatch::Foreign);
+            .filter(|it| it.cluster != ClusterMatch::Foreign);
         Some(ours.filter_map(leftover).collect())
     }
 
@@ -161,7 +161,7 @@ impl ServiceController {
     }
 
     fn tell_missing(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
-        let doubt = match &orphan.whose {
+        let doubt = match &orphan.cluster {
             ClusterMatch::Ours | ClusterMatch::Foreign => String::new(),
             ClusterMatch::Unclear(why) => {
                 format!("; its mark {why}, so that it may be another cluster's")

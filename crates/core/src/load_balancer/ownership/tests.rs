@@ -16,7 +16,7 @@ fn key(text: &str) -> ServiceKey {
 }
 
 /// The Service `shop/web` in cluster a.
-fn wish() -> BalancerRequest {
+fn request() -> BalancerRequest {
     BalancerRequest {
         service: Arc::new(web()),
         all: Arc::new(vec![Arc::new(web())]),
@@ -29,30 +29,30 @@ fn wish() -> BalancerRequest {
 }
 
 /// Another Service lives, which may hand its load balancer over.
-fn with_owner(mut wish: BalancerRequest, hand_over: Option<&str>) -> BalancerRequest {
+fn with_owner(mut request: BalancerRequest, hand_over: Option<&str>) -> BalancerRequest {
     let mut owner = web();
     owner.key = key("infra/edge");
     owner.uid = OTHER.into();
     owner.annotations = hand_over.map(|to| [(HAND_OVER.into(), to.into())].into());
-    let mut all = wish.all.to_vec();
+    let mut all = request.all.to_vec();
     all.push(Arc::new(owner));
-    wish.all = Arc::new(all);
-    with_living(wish, &[OTHER])
+    request.all = Arc::new(all);
+    with_living(request, &[OTHER])
 }
 
-fn with_living(mut wish: BalancerRequest, uids: &[&str]) -> BalancerRequest {
+fn with_living(mut request: BalancerRequest, uids: &[&str]) -> BalancerRequest {
     let mut uids: BTreeSet<String> = uids.iter().map(|it| (*it).to_owned()).collect();
     uids.insert(web().uid);
-    wish.living = Some(Arc::new(uids));
-    wish
+    request.living = Some(Arc::new(uids));
+    request
 }
 
-fn with_adoption(mut wish: BalancerRequest, adoption: NamespaceRule) -> BalancerRequest {
-    wish.rules = Arc::new(BalancerRules {
+fn with_adoption(mut request: BalancerRequest, adoption: NamespaceRule) -> BalancerRequest {
+    request.rules = Arc::new(BalancerRules {
         adoption,
         ..BalancerRules::default()
     });
-    wish
+    request
 }
 
 fn marked(uid: &str, cluster: Option<&str>, service: &str) -> Candidature<'static> {
@@ -67,8 +67,8 @@ fn marked(uid: &str, cluster: Option<&str>, service: &str) -> Candidature<'stati
     }
 }
 
-fn judged(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
-    standing(candidate, wish).unwrap()
+fn judged(candidate: &Candidature<'_>, request: &BalancerRequest) -> OwnershipVerdict {
+    standing(candidate, request).unwrap()
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn proof_case_17_the_uid_in_mark_or_name_says_whose_it_is() {
         (Some("cluster-b"), OwnershipVerdict::NotOurs),
     ] {
         let candidate = marked(&uid, cluster, "shop.web");
-        assert_eq!(judged(&candidate, &wish()), wanted, "{cluster:?}");
+        assert_eq!(judged(&candidate, &request()), wanted, "{cluster:?}");
     }
-    let mut unnamed = wish();
+    let mut unnamed = request();
     unnamed.cluster_uid = None;
     let candidate = marked(&uid, Some("cluster-b"), "shop.web");
     assert_eq!(judged(&candidate, &unnamed), OwnershipVerdict::Ours);
@@ -91,9 +91,9 @@ fn proof_case_17_the_uid_in_mark_or_name_says_whose_it_is() {
         uid_in_name: Some(&uid),
         ..Candidature::default()
     };
-    assert_eq!(judged(&named, &wish()), OwnershipVerdict::Ours);
+    assert_eq!(judged(&named, &request()), OwnershipVerdict::Ours);
     assert_eq!(
-        judged(&Candidature::default(), &wish()),
+        judged(&Candidature::default(), &request()),
         OwnershipVerdict::Unproven
     );
 }
@@ -111,21 +111,25 @@ fn proof_case_19_a_living_owner_alone_can_hand_it_over() {
         ),
     ] {
         // Not even the operator's adoption covers it.
-        let wish = with_adoption(with_owner(wish(), to), any());
+        let request = with_adoption(with_owner(request(), to), any());
         let by_mark = marked(OTHER, Some(OURS), "infra.edge");
-        assert_eq!(judged(&by_mark, &wish), wanted, "{to:?}");
+        assert_eq!(judged(&by_mark, &request), wanted, "{to:?}");
         let by_name = Candidature {
             uid_in_name: Some(OTHER),
             asked_for: true,
             ..Candidature::default()
         };
-        assert_eq!(judged(&by_name, &wish), wanted, "{to:?}, by name");
+        assert_eq!(judged(&by_name, &request), wanted, "{to:?}, by name");
         let by_use = Candidature {
             asked_for: true,
-            used_by: wish.all.get(1),
+            used_by: request.all.get(1),
             ..Candidature::default()
         };
-        assert_eq!(unproven(&by_use, &wish), wanted, "{to:?}, by what is on it");
+        assert_eq!(
+            unproven(&by_use, &request),
+            wanted,
+            "{to:?}, by what is on it"
+        );
     }
 }
 
@@ -140,22 +144,22 @@ fn proof_case_20_adoption_is_the_operator_s_word_and_has_to_be_asked_for() {
         (NamespaceRule::Any, true, OwnershipVerdict::Adopted),
     ] {
         let text = format!("{adoption:?} {asked_for}");
-        let wish = with_adoption(with_living(wish(), &[]), adoption);
+        let request = with_adoption(with_living(request(), &[]), adoption);
         let mut hand_made = Candidature {
             asked_for,
             ..Candidature::default()
         };
-        assert_eq!(unproven(&hand_made, &wish), wanted, "{text}");
+        assert_eq!(unproven(&hand_made, &request), wanted, "{text}");
         hand_made.uid_in_name = Some(OTHER);
-        assert_eq!(judged(&hand_made, &wish), wanted, "{text}, named");
+        assert_eq!(judged(&hand_made, &request), wanted, "{text}, named");
         let mut of_others = marked(OTHER, Some("cluster-b"), "shop.web");
         of_others.asked_for = asked_for;
-        assert_eq!(judged(&of_others, &wish), wanted, "{text}, marked");
+        assert_eq!(judged(&of_others, &request), wanted, "{text}, marked");
     }
     // One whose Service lives, although nobody could read it.
-    let wish = with_adoption(with_living(wish(), &[OTHER]), NamespaceRule::Any);
+    let request = with_adoption(with_living(request(), &[OTHER]), NamespaceRule::Any);
     let candidate = marked(OTHER, None, "infra.edge");
-    assert_eq!(judged(&candidate, &wish), OwnershipVerdict::NotOurs);
+    assert_eq!(judged(&candidate, &request), OwnershipVerdict::NotOurs);
 }
 
 #[test]
@@ -167,9 +171,9 @@ fn proof_case_23_a_restored_service_gets_back_what_was_made_for_its_name() {
         (None, "shop.web", OwnershipVerdict::NotOurs),
     ] {
         let candidate = marked(OTHER, cluster, service);
-        let gone = with_living(wish(), &[]);
+        let gone = with_living(request(), &[]);
         assert_eq!(judged(&candidate, &gone), wanted, "{cluster:?} {service}");
-        let living = with_living(wish(), &[OTHER]);
+        let living = with_living(request(), &[OTHER]);
         assert_eq!(judged(&candidate, &living), OwnershipVerdict::NotOurs);
         let mut nameless = gone;
         nameless.cluster_uid = None;
@@ -177,7 +181,7 @@ fn proof_case_23_a_restored_service_gets_back_what_was_made_for_its_name() {
     }
     // Nobody concludes from a store that may lag behind.
     let candidate = marked(OTHER, Some(OURS), "shop.web");
-    let asked = standing(&candidate, &wish());
+    let asked = standing(&candidate, &request());
     assert!(matches!(asked, Err(DraftError::NeedsServices)));
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bowline_core::{
     BalancerRequest, Candidature, CloudError, CloudErrorKind, ClusterMatch, Condition, DraftError,
     Goal, Lookup, Notice, OwnershipVerdict, Problem, SERVICE_MARK, Service, hands_over_to,
-    not_ours, service_mark, standing, unproven, whose_by_uid,
+    match_by_uid, not_ours, service_mark, standing, unproven,
 };
 use uuid::Uuid;
 
@@ -125,10 +125,10 @@ impl LoadBalancers {
     /// Looks by mark, by name and by annotation.
     pub(super) async fn claims(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<Claims, DraftError> {
-        let service = &*wish.service;
+        let service = &*request.service;
         let naming = Naming::of(service);
         let (default, mark) = (
             settings::default_name(&service.uid),
@@ -147,16 +147,16 @@ impl LoadBalancers {
         let found = observer.candidates(fresh, &ids, &names, may_be);
         let (mut mine, mut claims) = (Vec::new(), Claims::default());
         for balancer in found.await? {
-            if is_given_away(&balancer, wish) {
+            if is_given_away(&balancer, request) {
                 continue;
             }
             let asked_for = naming.take_over == Some(balancer.uuid);
-            let claimed = self.judge(balancer, asked_for, wish, fresh).await?;
+            let claimed = self.judge(balancer, asked_for, request, fresh).await?;
             let taken = match claimed.standing {
                 OwnershipVerdict::Ours | OwnershipVerdict::Returned => true,
                 // What is not the Service's yet does not go with it.
                 OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted => {
-                    wish.goal == Goal::Present
+                    request.goal == Goal::Present
                 }
                 OwnershipVerdict::Unproven | OwnershipVerdict::NotOurs => false,
             };
@@ -169,7 +169,7 @@ impl LoadBalancers {
             // Others may have the default name of another's: nobody named them.
             claims.refused.extend(refusal);
         }
-        sort_out(mine, wish, &naming, &mut claims);
+        sort_out(mine, request, &naming, &mut claims);
         Ok(claims)
     }
 
@@ -178,10 +178,10 @@ impl LoadBalancers {
         &self,
         balancer: LoadBalancer,
         asked_for: bool,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<Claimed, DraftError> {
-        let service = &wish.service;
+        let service = &request.service;
         let name = balancer.name.clone();
         let mut candidate = Candidature {
             mark: mark_of(&balancer),
@@ -202,15 +202,17 @@ impl LoadBalancers {
             }
             candidate.asked_for = false;
         }
-        claimed.standing = standing(&candidate, wish)?;
+        claimed.standing = standing(&candidate, request)?;
         if claimed.standing == OwnershipVerdict::Unproven {
-            claimed.by_content = self.is_by_content(&claimed.balancer, wish, fresh).await?;
+            claimed.by_content = self
+                .is_by_content(&claimed.balancer, request, fresh)
+                .await?;
             claimed.standing = if claimed.by_content {
                 OwnershipVerdict::Ours
             } else {
-                let user = self.user(&claimed.balancer, wish, fresh).await?;
+                let user = self.user(&claimed.balancer, request, fresh).await?;
                 candidate.used_by = user.as_ref();
-                unproven(&candidate, wish)
+                unproven(&candidate, request)
             };
         }
         if !self.ownership_tags && claimed.standing != OwnershipVerdict::Ours {
@@ -223,10 +225,10 @@ impl LoadBalancers {
     async fn is_by_content(
         &self,
         balancer: &LoadBalancer,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<bool, CloudError> {
-        let service = &wish.service;
+        let service = &request.service;
         let id = balancer.uuid.to_string();
         let mut records = service.conditions.iter();
         if !self.ownership_tags && records.any(|it| it.kind == REMEMBERED && it.message == id) {
@@ -234,8 +236,8 @@ impl LoadBalancers {
         }
         let whole = self.shared.observer.whole(balancer.clone(), fresh);
         let there = Box::pin(whole).await?;
-        let (nodes, unknown) = self.addresses(wish).await;
-        if ownership::is_proven(service, &there, &nodes, &wish.all) {
+        let (nodes, unknown) = self.addresses(request).await;
+        if ownership::is_proven(service, &there, &nodes, &request.all) {
             return Ok(true);
         }
         // A server that could not be asked for may be among the members.
@@ -246,25 +248,26 @@ impl LoadBalancers {
     async fn user(
         &self,
         balancer: &LoadBalancer,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<Option<Arc<Service>>, CloudError> {
-        let names_it = |it: &&Arc<Service>| it.uid != wish.service.uid && is_named_by(it, balancer);
-        let others: Vec<Arc<Service>> = wish.all.iter().filter(names_it).cloned().collect();
+        let names_it =
+            |it: &&Arc<Service>| it.uid != request.service.uid && is_named_by(it, balancer);
+        let others: Vec<Arc<Service>> = request.all.iter().filter(names_it).cloned().collect();
         if others.is_empty() {
             return Ok(None);
         }
         let whole = self.shared.observer.whole(balancer.clone(), fresh);
         let there = Box::pin(whole).await?;
-        let (nodes, _) = self.addresses(wish).await;
-        let is_user = |it: &Arc<Service>| ownership::is_proven(it, &there, &nodes, &wish.all);
+        let (nodes, _) = self.addresses(request).await;
+        let is_user = |it: &Arc<Service>| ownership::is_proven(it, &there, &nodes, &request.all);
         Ok(others.into_iter().find(is_user))
     }
 
     /// The addresses of this cluster's servers, and why some are not known.
-    async fn addresses(&self, wish: &BalancerRequest) -> (BTreeSet<IpAddr>, Option<CloudError>) {
+    async fn addresses(&self, request: &BalancerRequest) -> (BTreeSet<IpAddr>, Option<CloudError>) {
         let (mut known, mut unknown) = (BTreeSet::new(), None);
-        for answer in self.servers.servers_of(&wish.nodes).await {
+        for answer in self.servers.servers_of(&request.nodes).await {
             match answer {
                 Ok(server) => {
                     let interfaces = server.interfaces.iter();
@@ -287,18 +290,23 @@ impl LoadBalancers {
 }
 
 /// Whether the Service has handed it over, and the other has it now.
-fn is_given_away(balancer: &LoadBalancer, wish: &BalancerRequest) -> bool {
-    let Some(to) = hands_over_to(&wish.service) else {
+fn is_given_away(balancer: &LoadBalancer, request: &BalancerRequest) -> bool {
+    let Some(to) = hands_over_to(&request.service) else {
         return false;
     };
-    let mut all = wish.all.iter();
-    let taker = all.find(|it| it.key == to && it.uid != wish.service.uid);
+    let mut all = request.all.iter();
+    let taker = all.find(|it| it.key == to && it.uid != request.service.uid);
     taker.is_some_and(|it| balancer.tags.get(SERVICE_TAG) == Some(&it.uid))
 }
 
 /// Which one is in use: what a person asks for, what is remembered, what is marked, what the status shows.
-fn sort_out(mut mine: Vec<Claimed>, wish: &BalancerRequest, naming: &Naming, claims: &mut Claims) {
-    let service = &*wish.service;
+fn sort_out(
+    mut mine: Vec<Claimed>,
+    request: &BalancerRequest,
+    naming: &Naming,
+    claims: &mut Claims,
+) {
+    let service = &*request.service;
     mine.sort_by_key(|it| (it.balancer.created_at.clone(), it.balancer.uuid));
     let id = |it: &Claimed| Some(it.balancer.uuid);
     let returned = |it: &Claimed| it.standing == OwnershipVerdict::Returned;
@@ -312,14 +320,14 @@ fn sort_out(mut mine: Vec<Claimed>, wish: &BalancerRequest, naming: &Naming, cla
         .or_else(|| at(&|it| !returned(it) && (unmarked == 1 || shown(it))))
         .or_else(|| at(&|it| unmarked == 0 && returned(it)));
     claims.one = chosen.map(|at| mine.remove(at));
-    let cluster = wish.cluster_uid.as_deref();
+    let cluster = request.cluster_uid.as_deref();
     for one in mine {
         if returned(&one) {
             // Left to those who look for orphans.
             continue;
         }
         let of = mark_of(&one.balancer).and_then(|it| it.cluster_uid);
-        let same_cluster = whose_by_uid(of.as_deref(), cluster) == Some(ClusterMatch::Ours);
+        let same_cluster = match_by_uid(of.as_deref(), cluster) == Some(ClusterMatch::Ours);
         if one.is_marked(service) && same_cluster {
             claims.doubles.push(one);
         } else {

@@ -309,14 +309,14 @@ fn members(
     members
 }
 
-fn monitor(service: &Service, wish: &MonitorWish, port: &ServicePort) -> WantedMonitor {
+fn monitor(service: &Service, request: &MonitorWish, port: &ServicePort) -> WantedMonitor {
     let local = service.traffic_policy == TrafficPolicy::Local;
-    let kind = match wish.kind.as_deref().unwrap_or("tcp") {
+    let kind = match request.kind.as_deref().unwrap_or("tcp") {
         _ if local => "http",
         "udp-connect" if port.protocol != Protocol::Udp => "tcp",
         kind => kind,
     };
-    let http = match (&wish.http, local) {
+    let http = match (&request.http, local) {
         (Some(said), _) => said.clone(),
         (None, true) => HttpOptions::local(),
         (None, false) => HttpOptions::default(),
@@ -328,10 +328,10 @@ fn monitor(service: &Service, wish: &MonitorWish, port: &ServicePort) -> WantedM
     };
     WantedMonitor {
         kind: kind.to_owned(),
-        delay: wish.delay.unwrap_or(delay),
-        timeout: wish.timeout.unwrap_or(timeout),
-        up: wish.up,
-        down: wish.down,
+        delay: request.delay.unwrap_or(delay),
+        timeout: request.timeout.unwrap_or(timeout),
+        up: request.up,
+        down: request.down,
         http: matches!(kind, "http" | "https").then_some(http),
     }
 }

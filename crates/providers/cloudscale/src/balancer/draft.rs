@@ -36,7 +36,7 @@ const HAND_OVER_PERIOD: Duration = Duration::from_secs(10);
 
 /// Everything that is known about one Service when its plan is made.
 struct Ground<'a> {
-    wish: &'a BalancerRequest,
+    request: &'a BalancerRequest,
     settings: Settings,
     hosts: Vec<Host>,
     desire: Desire,
@@ -54,13 +54,13 @@ struct Ground<'a> {
 impl LoadBalancers {
     pub(super) async fn plan_absent(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
-        let service = &wish.service;
+        let service = &request.service;
         let fresh = self.shared.observer.freshness(&service.uid);
-        let claims = self.claims(wish, fresh).await?;
-        let mut sketch = PlanBuilder::default();
-        sketch.plan.notices = claims.warnings();
+        let claims = self.claims(request, fresh).await?;
+        let mut builder = PlanBuilder::default();
+        builder.plan.notices = claims.warnings();
         let all: Vec<Claimed> = claims
             .one
             .into_iter()
@@ -68,13 +68,14 @@ impl LoadBalancers {
             .chain(claims.others)
             .collect();
         for one in &all {
-            self.plan_end(&mut sketch, one, &service.uid, fresh).await?;
-            sketch
+            self.plan_end(&mut builder, one, &service.uid, fresh)
+                .await?;
+            builder
                 .plan
                 .found
                 .push(inventory::found_balancer(&one.balancer));
         }
-        let mut draft = self.draft_of(service, sketch, None, Publisher::new(Showing::Silent));
+        let mut draft = self.draft_of(service, builder, None, Publisher::new(Showing::Silent));
         draft.proves_account = all.iter().any(|it| it.proves_account(service));
         Ok(draft)
     }
@@ -82,7 +83,7 @@ impl LoadBalancers {
     /// The end of a load balancer that is the Service's; of one that was there before, only of what we made on it.
     async fn plan_end(
         &self,
-        sketch: &mut PlanBuilder,
+        builder: &mut PlanBuilder,
         one: &Claimed,
         service_uid: &str,
         fresh: Freshness,
@@ -90,65 +91,66 @@ impl LoadBalancers {
         if one.is_adopted() {
             let whole = self.shared.observer.whole(one.balancer.clone(), fresh);
             let there = Box::pin(whole).await?;
-            plan::release(sketch, &there, service_uid);
+            plan::release(builder, &there, service_uid);
         } else {
-            plan::remove(sketch, &one.balancer);
+            plan::remove(builder, &one.balancer);
         }
         Ok(())
     }
 
     pub(super) async fn plan_present(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
-        let service = &wish.service;
+        let service = &request.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
         let ground = async {
-            let ground = self.ground(wish, settings, faults, fresh).await;
+            let ground = self.ground(request, settings, faults, fresh).await;
             ground.map_err(DraftError::from)
         };
-        let (mut ground, claims) = try_join!(ground, self.claims(wish, fresh))?;
+        let (mut ground, claims) = try_join!(ground, self.claims(request, fresh))?;
         let own = claims.one.as_ref().map(|it| it.balancer.uuid);
         ground.grant_floating_ips(&self.shared.observer.balancers(fresh).await?.items, own);
-        let mut sketch = match &claims.one {
+        let mut builder = match &claims.one {
             None if claims.is_unclear() => only_problem(INVALID, more_than_one(&claims.others)),
             None if !claims.refused.is_empty() => {
-                let mut sketch = PlanBuilder::default();
-                sketch.plan.problems.clone_from(&claims.refused);
-                sketch
+                let mut builder = PlanBuilder::default();
+                builder.plan.problems.clone_from(&claims.refused);
+                builder
             }
             None => ground.plan_new(),
             Some(one) => {
-                let mut sketch = self.plan_existing(&mut ground, one, fresh).await?;
-                sketch.plan.notices.extend(claims.warnings());
+                let mut builder = self.plan_existing(&mut ground, one, fresh).await?;
+                builder.plan.notices.extend(claims.warnings());
                 let namesakes = claims.namesakes + claims.others.len();
                 let name = &ground.settings.name;
-                sketch.plan.notices.extend(duplicates(name, namesakes));
-                self.plan_doubles(&mut sketch, &claims, wish, fresh).await?;
-                sketch
+                builder.plan.notices.extend(duplicates(name, namesakes));
+                self.plan_doubles(&mut builder, &claims, request, fresh)
+                    .await?;
+                builder
             }
         };
-        if sketch.plan.problems.is_empty() {
-            sketch.plan.wanted = inventory::wanted(&ground.desire.wanted);
+        if builder.plan.problems.is_empty() {
+            builder.plan.wanted = inventory::wanted(&ground.desire.wanted);
         }
-        let publisher = ground.publisher(&sketch);
+        let publisher = ground.publisher(&builder);
         // Nothing else has to wait for these nodes, nor for floating IPs.
-        sketch.plan.problems.extend(ground.kept);
-        if claims.one.is_some() || !sketch.actions.is_empty() {
-            sketch.plan.problems.append(&mut ground.floating.refused);
+        builder.plan.problems.extend(ground.kept);
+        if claims.one.is_some() || !builder.actions.is_empty() {
+            builder.plan.problems.append(&mut ground.floating.refused);
         }
-        sketch.plan.held = ground.held;
+        builder.plan.held = ground.held;
         let mut notices = ground.notices;
         notices.append(&mut ground.floating.notices);
-        if !sketch.plan.held.is_empty() {
+        if !builder.plan.held.is_empty() {
             // Some serve it all the same.
             notices.retain(|notice| notice.reason != NO_VALID_NODES);
         }
-        let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
+        let is_problem = |reason| builder.plan.problems.iter().any(|it| it.reason == reason);
         notices.retain(|notice| !is_problem(notice.reason));
-        notices.append(&mut sketch.plan.notices);
-        sketch.plan.notices = notices;
+        notices.append(&mut builder.plan.notices);
+        builder.plan.notices = notices;
         let record = claims.one.as_ref().filter(|_| !self.ownership_tags);
         let record = record.and_then(Claimed::record);
         let proves_account = claims
@@ -156,11 +158,11 @@ impl LoadBalancers {
             .as_ref()
             .is_some_and(|it| it.proves_account(service));
         let balancer = claims.one.map(|it| it.balancer);
-        let waits = balancer.is_some() && is_handing_over(wish);
+        let waits = balancer.is_some() && is_handing_over(request);
         let publisher = publisher
             .recording(record)
             .again(waits.then_some(HAND_OVER_PERIOD));
-        let mut draft = self.draft_of(service, sketch, balancer, publisher);
+        let mut draft = self.draft_of(service, builder, balancer, publisher);
         draft.proves_account = proves_account;
         Ok(draft)
     }
@@ -168,17 +170,17 @@ impl LoadBalancers {
     /// Others with the Service's own mark go when the one in use is as it should be.
     async fn plan_doubles(
         &self,
-        sketch: &mut PlanBuilder,
+        builder: &mut PlanBuilder,
         claims: &Claims,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<(), CloudError> {
-        if claims.doubles.is_empty() || !sketch.plan.problems.is_empty() {
+        if claims.doubles.is_empty() || !builder.plan.problems.is_empty() {
             return Ok(());
         }
         let names = claims.doubles.iter().map(|it| it.balancer.uuid.to_string());
         let names: Vec<String> = names.collect();
-        sketch.plan.notices.push(Notice {
+        builder.plan.notices.push(Notice {
             warning: true,
             reason: DUPLICATE,
             message: format!(
@@ -187,17 +189,17 @@ impl LoadBalancers {
             ),
         });
         for double in &claims.doubles {
-            self.plan_end(sketch, double, &wish.service.uid, fresh)
+            self.plan_end(builder, double, &request.service.uid, fresh)
                 .await?;
         }
         Ok(())
     }
 
     /// Whether the Service's status shows a load balancer here that is its own without asking anybody.
-    pub(super) async fn shows_own(&self, wish: &BalancerRequest) -> Result<bool, DraftError> {
-        let service = &wish.service;
+    pub(super) async fn shows_own(&self, request: &BalancerRequest) -> Result<bool, DraftError> {
+        let service = &request.service;
         let fresh = self.shared.observer.freshness(&service.uid);
-        let claims = self.claims(wish, fresh).await?;
+        let claims = self.claims(request, fresh).await?;
         let by_name = service.ingress.iter().all(|it| it.ip.is_none());
         let mut all = claims
             .one
@@ -214,27 +216,27 @@ impl LoadBalancers {
     fn draft_of(
         &self,
         service: &Service,
-        sketch: PlanBuilder,
+        builder: PlanBuilder,
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
     ) -> PreparedPlan {
         let shared = Arc::clone(&self.shared);
         let uid = service.uid.clone();
-        let hands = CloudscaleActions::new(shared, uid, &sketch, balancer, publisher);
-        PreparedPlan::new(sketch.plan, Box::new(hands))
+        let executor = CloudscaleActions::new(shared, uid, &builder, balancer, publisher);
+        PreparedPlan::new(builder.plan, Box::new(executor))
     }
 
     /// What is wanted, which takes a look at servers and, if some are wanted, at floating IPs.
     async fn ground<'a>(
         &self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
         settings: Settings,
         faults: Vec<Fault>,
         fresh: Freshness,
     ) -> Result<Ground<'a>, CloudError> {
-        let service = &wish.service;
+        let service = &request.service;
         let mut notices = TABLE.unknown(service);
-        let nodes = wish.nodes.iter();
+        let nodes = request.nodes.iter();
         let nodes: Vec<Arc<Node>> = nodes
             .filter(|node| settings.selector.matches(&node.labels))
             .cloned()
@@ -251,19 +253,19 @@ impl LoadBalancers {
         desire.faults = all;
         notices.append(&mut desire.notices);
         if hosts.is_empty() {
-            notices.push(no_valid_nodes(wish, &settings));
+            notices.push(no_valid_nodes(request, &settings));
         }
         notices.extend(hosts_without_address(&settings, &hosts));
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
-            let all = [wish.nodes.as_slice(), &wish.excluded.held].concat();
-            let named = Cluster::of(&wish.cluster_name, &all, key);
+            let all = [request.nodes.as_slice(), &request.excluded.held].concat();
+            let named = Cluster::of(&request.cluster_name, &all, key);
             notices.extend(named.notice(key));
             (desire.wanted.tags, desire.wanted.child_tags) =
-                ownership::tags(service, named.name(), wish.cluster_uid.as_deref());
+                ownership::tags(service, named.name(), request.cluster_uid.as_deref());
         }
         Ok(Ground {
-            wish,
+            request,
             settings,
             hosts,
             desire,
@@ -288,16 +290,16 @@ impl LoadBalancers {
         if one.is_adopted() {
             ground.adopt(found);
         }
-        let service = &ground.wish.service;
+        let service = &ground.request.service;
         let is_marked = found.tags.get(SERVICE_TAG) == Some(&service.uid);
         // One with this Service's uid in its name is proven whatever becomes of it.
         let is_urgent = uid_in_name(&found.name) != Some(&service.uid);
         let mut faults = ground.desire.faults.clone();
         faults.extend(plan::refusals(&ground.desire.wanted, found));
-        let mut sketch = if faults.iter().any(|fault| fault.about_members) {
-            let mut sketch = PlanBuilder::default();
-            sketch.plan.found = vec![inventory::found_balancer(found)];
-            sketch
+        let mut builder = if faults.iter().any(|fault| fault.about_members) {
+            let mut builder = PlanBuilder::default();
+            builder.plan.found = vec![inventory::found_balancer(found)];
+            builder
         } else {
             let mut there: Seen =
                 Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
@@ -316,34 +318,34 @@ impl LoadBalancers {
                 marking: !is_marked && (is_urgent || scope == Scope::Everything),
                 floating_ips: &ground.floating_ips,
             };
-            let mut sketch = plan::reconcile(&ground.desire.wanted, &there, around);
-            sketch.plan.found = whole;
-            sketch
+            let mut builder = plan::reconcile(&ground.desire.wanted, &there, around);
+            builder.plan.found = whole;
+            builder
         };
-        let notices = &mut sketch.plan.notices;
-        if !sketch.actions.is_empty() {
+        let notices = &mut builder.plan.notices;
+        if !builder.actions.is_empty() {
             notices.extend(told);
         }
         if faults.is_empty() {
             notices.extend(private_vips_stay(&ground.settings.vips, found));
         }
-        ground.tell_source_ranges(&mut sketch);
-        sketch.plan.problems = faults.iter().map(problem).collect();
-        Ok(sketch)
+        ground.tell_source_ranges(&mut builder);
+        builder.plan.problems = faults.iter().map(problem).collect();
+        Ok(builder)
     }
 }
 
 /// Whether a Service that is there may take this one's load balancer any moment.
-fn is_handing_over(wish: &BalancerRequest) -> bool {
-    let to = hands_over_to(&wish.service);
-    let mut all = wish.all.iter();
-    to.is_some_and(|to| all.any(|it| it.key == to && it.uid != wish.service.uid))
+fn is_handing_over(request: &BalancerRequest) -> bool {
+    let to = hands_over_to(&request.service);
+    let mut all = request.all.iter();
+    to.is_some_and(|to| all.any(|it| it.key == to && it.uid != request.service.uid))
 }
 
 impl Ground<'_> {
     fn grant_floating_ips(&mut self, balancers: &[LoadBalancer], own: Option<Uuid>) {
         let wanted = &self.desire.wanted.floating_ips;
-        self.floating = floating::grant(self.wish, wanted, &self.floating_ips, balancers, own);
+        self.floating = floating::grant(self.request, wanted, &self.floating_ips, balancers, own);
         self.desire
             .wanted
             .floating_ips
@@ -357,13 +359,13 @@ impl Ground<'_> {
         wanted
             .tags
             .insert(ADOPTED_MARK.to_owned(), "true".to_owned());
-        let uid = self.wish.service.uid.clone();
+        let uid = self.request.service.uid.clone();
         wanted.child_tags.insert(SERVICE_TAG.to_owned(), uid);
     }
 
     /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted as well.
     fn keep_members(&mut self, there: &Seen) {
-        let excluded = &self.wish.excluded;
+        let excluded = &self.request.excluded;
         let held = excluded.held.iter().map(|node| &**node);
         let selector = &self.settings.selector;
         let doubtful = Doubtful {
@@ -380,20 +382,20 @@ impl Ground<'_> {
         self.held = held.into_iter().cloned().collect();
         let strangers = strangers.into_iter().map(|it| it.host);
         let hosts: Vec<Host> = self.hosts.iter().cloned().chain(strangers).collect();
-        let service = &self.wish.service;
+        let service = &self.request.service;
         let desire = desire(service, &self.settings, &hosts, self.by_service);
         self.desire.wanted.pools = desire.wanted.pools;
     }
 
     /// The plan when there is no load balancer: all or nothing.
     fn plan_new(&self) -> PlanBuilder {
-        let service = &self.wish.service;
+        let service = &self.request.service;
         let mut problems: Vec<Problem> = self.desire.faults.iter().map(problem).collect();
         let zone = self.zone().unwrap_or_else(|problem| {
             problems.push(problem);
             ""
         });
-        let mut sketch = if problems.is_empty() {
+        let mut builder = if problems.is_empty() {
             plan::build(&self.desire.wanted, zone, &self.floating_ips)
         } else {
             PlanBuilder::default()
@@ -403,7 +405,7 @@ impl Ground<'_> {
             && !service.ingress.is_empty()
             && problems.is_empty()
         {
-            sketch.plan.notices.push(Notice {
+            builder.plan.notices.push(Notice {
                 warning: true,
                 reason: "LoadBalancerRecreated",
                 message: format!(
@@ -411,9 +413,9 @@ impl Ground<'_> {
                 ),
             });
         }
-        self.tell_source_ranges(&mut sketch);
-        sketch.plan.problems = problems;
-        sketch
+        self.tell_source_ranges(&mut builder);
+        builder.plan.problems = problems;
+        builder
     }
 
     fn zone(&self) -> Result<&str, Problem> {
@@ -440,7 +442,7 @@ impl Ground<'_> {
             ZoneWish::Unknown => {
                 let Notice {
                     reason, message, ..
-                } = no_valid_nodes(self.wish, &self.settings);
+                } = no_valid_nodes(self.request, &self.settings);
                 let message = format!(
                     "{message}, and without nodes and annotation {key} the zone is not known"
                 );
@@ -450,9 +452,9 @@ impl Ground<'_> {
     }
 
     /// How the load balancer is shown, once that plan is carried out.
-    fn publisher(&self, sketch: &PlanBuilder) -> Publisher {
-        let before = self.wish.service.ingress.clone();
-        if !sketch.plan.problems.is_empty() {
+    fn publisher(&self, builder: &PlanBuilder) -> Publisher {
+        let before = self.request.service.ingress.clone();
+        if !builder.plan.problems.is_empty() {
             return Publisher::new(Showing::AsBefore(before));
         }
         let settings = &self.settings;
@@ -464,14 +466,14 @@ impl Ground<'_> {
         Publisher::new(Showing::Entrances {
             before,
             hostname: settings.force_hostname.clone(),
-            ip_mode: self.wish.has_ip_mode.then_some(settings.ip_mode),
+            ip_mode: self.request.has_ip_mode.then_some(settings.ip_mode),
             floating_ips: floating.to_vec(),
             without_targets: self.desire.wanted.has_no_members(),
         })
     }
 
     /// Says it when the Service's source ranges take effect.
-    fn tell_source_ranges(&self, sketch: &mut PlanBuilder) {
+    fn tell_source_ranges(&self, builder: &mut PlanBuilder) {
         let wanted = &self.desire.wanted;
         let filtered = &wanted.filtered_by_service;
         let on_all_ports = filtered.len() == wanted.pools.len();
@@ -482,18 +484,18 @@ impl Ground<'_> {
             }
             _ => false,
         };
-        let mut steps = sketch.plan.steps.iter().zip(&sketch.actions);
+        let mut steps = builder.plan.steps.iter().zip(&builder.actions);
         if filtered.is_empty() || !steps.any(filters) {
             return;
         }
-        let ranges = self.wish.service.source_ranges.join(", ");
+        let ranges = self.request.service.source_ranges.join(", ");
         let whereto = if on_all_ports {
             String::new()
         } else {
             let names: Vec<&str> = filtered.iter().map(String::as_str).collect();
             format!(" to {}", names.join(", "))
         };
-        sketch.plan.notices.push(Notice {
+        builder.plan.notices.push(Notice {
             warning: false,
             reason: "SourceRangesApplied",
             message: format!(

@@ -56,14 +56,14 @@ impl CloudscaleActions {
     pub(crate) fn new(
         shared: Arc<Shared>,
         service_uid: String,
-        sketch: &PlanBuilder,
+        builder: &PlanBuilder,
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
     ) -> Self {
         Self {
             shared,
             service_uid,
-            actions: sketch.actions.clone(),
+            actions: builder.actions.clone(),
             balancer,
             is_new: false,
             made: BTreeMap::new(),

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bowline_core::{BalancerRequest, ClusterMatch, Notice, Problem, Service, whose_by_uid};
+use bowline_core::{BalancerRequest, ClusterMatch, Notice, Problem, Service, match_by_uid};
 use uuid::Uuid;
 
 use super::ownership::{mark_of, uid_in_name};
@@ -39,19 +39,19 @@ enum Target<'a> {
 
 /// Which of the wanted floating IPs the Service may have. `own` is its load balancer, if it is there.
 pub(super) fn grant(
-    wish: &BalancerRequest,
+    request: &BalancerRequest,
     wanted: &[IpAddr],
     there: &[FloatingIp],
     balancers: &[LoadBalancer],
     own: Option<Uuid>,
 ) -> Granted {
-    let service = &wish.service;
+    let service = &request.service;
     let mut granted = Granted::default();
     for address in wanted {
         let known = there.iter().find(|it| it.address() == Some(*address));
-        let rivals = rivals(wish, *address);
-        let target = target(wish, known, balancers, own);
-        let may_move = wish.rules.floating_ips.allows(&service.key.namespace);
+        let rivals = rivals(request, *address);
+        let target = target(request, known, balancers, own);
+        let may_move = request.rules.floating_ips.allows(&service.key.namespace);
         let older = || rivals.iter().find(|it| is_older(it, service)).copied();
         let holder = match &target {
             Target::Of(other) if rivals.iter().any(|it| it.uid == other.uid) => Some(*other),
@@ -98,9 +98,9 @@ fn problem(reason: &'static str, text: &str) -> Problem {
     }
 }
 
-fn rivals(wish: &BalancerRequest, address: IpAddr) -> Vec<&Arc<Service>> {
-    let others = wish.all.iter().filter(|other| {
-        other.uid != wish.service.uid
+fn rivals(request: &BalancerRequest, address: IpAddr) -> Vec<&Arc<Service>> {
+    let others = request.all.iter().filter(|other| {
+        other.uid != request.service.uid
             && other.is_load_balancer
             && !other.deleting
             && may_be_ours(other)
@@ -118,7 +118,7 @@ fn is_older(one: &Service, other: &Service) -> bool {
 }
 
 fn target<'a>(
-    wish: &'a BalancerRequest,
+    request: &'a BalancerRequest,
     known: Option<&FloatingIp>,
     balancers: &[LoadBalancer],
     own: Option<Uuid>,
@@ -136,20 +136,20 @@ fn target<'a>(
         return Target::Own;
     }
     let balancer = balancers.iter().find(|it| it.uuid == id);
-    let owner = balancer.and_then(|it| owner(it, wish));
+    let owner = balancer.and_then(|it| owner(it, request));
     owner.map_or(Target::Elsewhere, Target::Of)
 }
 
 /// The Service of this cluster whose uid is in its mark or name.
-fn owner<'a>(balancer: &LoadBalancer, wish: &'a BalancerRequest) -> Option<&'a Arc<Service>> {
+fn owner<'a>(balancer: &LoadBalancer, request: &'a BalancerRequest) -> Option<&'a Arc<Service>> {
     let mark = mark_of(balancer);
     let of = mark.as_ref().and_then(|it| it.cluster_uid.as_deref());
-    if whose_by_uid(of, wish.cluster_uid.as_deref()) == Some(ClusterMatch::Foreign) {
+    if match_by_uid(of, request.cluster_uid.as_deref()) == Some(ClusterMatch::Foreign) {
         return None;
     }
     let uid = match &mark {
         Some(mark) => mark.service_uid.as_str(),
         None => uid_in_name(&balancer.name)?,
     };
-    wish.all.iter().find(|it| it.uid == uid)
+    request.all.iter().find(|it| it.uid == uid)
 }

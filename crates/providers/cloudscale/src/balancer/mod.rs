@@ -84,11 +84,11 @@ impl LoadBalancers {
 impl Balancers for LoadBalancers {
     fn draft<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
-        match wish.goal {
-            Goal::Present => Box::pin(self.plan_present(wish)),
-            Goal::Absent => Box::pin(self.plan_absent(wish)),
+        match request.goal {
+            Goal::Present => Box::pin(self.plan_present(request)),
+            Goal::Absent => Box::pin(self.plan_absent(request)),
         }
     }
 
@@ -109,9 +109,9 @@ impl Balancers for LoadBalancers {
 
     fn recognises<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<bool, DraftError>> {
-        Box::pin(self.shows_own(wish))
+        Box::pin(self.shows_own(request))
     }
 
     fn selects(&self, service: &Service, node: &Node) -> bool {
@@ -137,7 +137,7 @@ impl Balancers for LoadBalancers {
             let marked = marked.filter_map(|it| {
                 Some(TaggedBalancer {
                     service_uid: it.tags.get(SERVICE_TAG)?.clone(),
-                    whose: cluster.whose(&it.tags, marks.uid),
+                    cluster: cluster.cluster_match(&it.tags, marks.uid),
                     id: it.uuid.to_string(),
                     name: it.name,
                 })

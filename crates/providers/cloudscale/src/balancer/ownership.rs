@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bowline_core::{
     ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, ClusterMatch, Node, Notice, SERVICE_MARK,
-    Service, names_a_cluster, service_mark, whose_by_uid,
+    Service, match_by_uid, names_a_cluster, service_mark,
 };
 use uuid::Uuid;
 
@@ -71,9 +71,13 @@ impl Cluster {
 
     /// Whose a marked load balancer is. Only the uid of the cluster makes it ours: names are given twice. A cluster
     /// without a name does not take one for its own that names another; there may be many.
-    pub(crate) fn whose(&self, tags: &BTreeMap<String, String>, uid: Option<&str>) -> ClusterMatch {
+    pub(crate) fn cluster_match(
+        &self,
+        tags: &BTreeMap<String, String>,
+        uid: Option<&str>,
+    ) -> ClusterMatch {
         let of = |key: &str| tags.get(key).map(String::as_str);
-        if let Some(whose) = whose_by_uid(of(CLUSTER_UID_MARK), uid) {
+        if let Some(whose) = match_by_uid(of(CLUSTER_UID_MARK), uid) {
             return whose;
         }
         let Some(name) = of(CLUSTER_TAG) else {

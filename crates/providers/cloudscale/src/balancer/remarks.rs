@@ -31,9 +31,9 @@ pub(super) fn problem(fault: &Fault) -> Problem {
 }
 
 pub(super) fn only_problem(reason: &'static str, message: String) -> PlanBuilder {
-    let mut sketch = PlanBuilder::default();
-    sketch.plan.problems.push(Problem { reason, message });
-    sketch
+    let mut builder = PlanBuilder::default();
+    builder.plan.problems.push(Problem { reason, message });
+    builder
 }
 
 /// Other load balancers of the same name are told and left alone. They may be anybody's: nothing else is said of them.
@@ -100,16 +100,16 @@ pub(super) fn private_vips_stay(wanted: &[VipWish], found: &LoadBalancer) -> Opt
 }
 
 /// No node serves the Service: how many there are, and what keeps each of them out.
-pub(super) fn no_valid_nodes(wish: &BalancerRequest, settings: &Settings) -> Notice {
-    let mut reasons = wish.excluded.reasons();
-    let nodes = wish.nodes.iter();
+pub(super) fn no_valid_nodes(request: &BalancerRequest, settings: &Settings) -> Notice {
+    let mut reasons = request.excluded.reasons();
+    let nodes = request.nodes.iter();
     let selected = nodes.filter(|it| settings.selector.matches(&it.labels));
     let selected = selected.count();
     let key = NODE_SELECTOR.key;
-    let value = wish.service.annotation(key).unwrap_or_default();
+    let value = request.service.annotation(key).unwrap_or_default();
     for (count, why) in [
         (
-            wish.nodes.len() - selected,
+            request.nodes.len() - selected,
             format!("that annotation {key} {value:?} leaves out"),
         ),
         (selected, "without a server".to_owned()),

@@ -33,9 +33,9 @@ const UNSETTLED_PAUSE: Duration = Duration::from_secs(2);
 impl LoadBalancers {
     pub(super) async fn plan_present(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
-        let service = &wish.service;
+        let service = &request.service;
         let (settings, mut faults) = Settings::read(service);
         let mut desire = desire(service, &settings, self.local_check);
         faults.append(&mut desire.faults);
@@ -43,12 +43,12 @@ impl LoadBalancers {
         notices.extend(settings::external_notice(service));
         notices.append(&mut desire.notices);
         if !faults.is_empty() {
-            let mut refusal = self.refusal(wish, faults, notices, None);
+            let mut refusal = self.refusal(request, faults, notices, None);
             refusal.plan.unread = true;
             return Ok(refusal);
         }
-        let mut known = Knowledge::new(wish);
-        let target = self.pools.resolve(&settings.pool, &wish.nodes);
+        let mut known = Knowledge::new(request);
+        let target = self.pools.resolve(&settings.pool, &request.nodes);
         let target = async { target.await.map_err(DraftError::from) };
         let (target, found) = try_join!(target, self.find(&mut known, &settings))?;
         let (target, mut found) = match (target, found) {
@@ -58,7 +58,7 @@ impl LoadBalancers {
                 let seen = found.as_ref().ok().and_then(|it| it.balancer.as_ref());
                 let seen = seen.map(inventory::found).unwrap_or_default();
                 let faults = [target.err(), found.err()].into_iter().flatten();
-                let mut refusal = self.refusal(wish, faults.collect(), notices, pool);
+                let mut refusal = self.refusal(request, faults.collect(), notices, pool);
                 refusal.plan.found = seen;
                 return Ok(refusal);
             }
@@ -72,10 +72,10 @@ impl LoadBalancers {
         let mut draft = self.plan_found(&known, &settings, &desire.services, target, &found)?;
         let adds = |draft: &PreparedPlan| draft.plan.steps.iter().any(|it| it.verb == Verb::Create);
         if adds(&draft) {
-            match self.pools.look_at(target.pool, wish).await? {
+            match self.pools.look_at(target.pool, request).await? {
                 Some(Sight::Missing) => {
                     let fault = remarks::no_such_pool(target.pool);
-                    return Ok(self.refusal(wish, vec![fault], notices, None));
+                    return Ok(self.refusal(request, vec![fault], notices, None));
                 }
                 Some(Sight::WithoutNodes) => {
                     notices.push(remarks::pool_without_nodes(target.pool));
@@ -110,90 +110,90 @@ impl LoadBalancers {
         target: Target,
         found: &Found,
     ) -> Result<PreparedPlan, DraftError> {
-        let family = known.family(true);
-        let wish = family.wish;
-        let mut managed = managed(family, settings, found);
+        let context = known.context(true);
+        let request = context.request;
+        let mut managed = managed(context, settings, found);
         managed.mark_first &= !self.shared.labels_refused.load(Ordering::Relaxed);
         let wanted = Wanted {
-            family,
+            context,
             managed: found.manages.then_some(&managed),
             services,
             pool: target.pool,
             may_reset: !self.shared.resets_denied.load(Ordering::Relaxed),
         };
-        let mut sketch = match &found.balancer {
+        let mut builder = match &found.balancer {
             None => plan::build(&wanted, &managed),
             Some(there) => {
-                let sketch = plan::reconcile(&wanted, there);
-                let busy = !sketch.actions.is_empty() && plan::is_unsettled(&wanted, there);
+                let builder = plan::reconcile(&wanted, there);
+                let busy = !builder.actions.is_empty() && plan::is_unsettled(&wanted, there);
                 if busy || there.state == LoadBalancerState::Deleting {
                     return Err(unsettled(there));
                 }
-                sketch
+                builder
             }
         };
         for left in &found.left {
-            plan::remove(&mut sketch, known.family(false), left, true);
+            plan::remove(&mut builder, known.context(false), left, true);
         }
         if let Some(handed_away) = &found.handed_away {
-            plan::remove(&mut sketch, known.family(false), handed_away, false);
+            plan::remove(&mut builder, known.context(false), handed_away, false);
         }
         let seen = found.balancer.iter().chain(&found.left);
-        sketch.plan.found = seen.flat_map(inventory::found).collect();
-        if sketch.plan.problems.is_empty() {
-            sketch.plan.wanted = inventory::wanted(wanted.managed, services, target.pool);
+        builder.plan.found = seen.flat_map(inventory::found).collect();
+        if builder.plan.problems.is_empty() {
+            builder.plan.wanted = inventory::wanted(wanted.managed, services, target.pool);
         }
         let publisher = Publisher::Present {
-            before: wish.service.ingress.clone(),
+            before: request.service.ingress.clone(),
             pool: target.found_out.then_some(target.pool),
         };
-        let record = record(&wanted, found, &sketch);
+        let record = record(&wanted, found, &builder);
         let balancer = found.balancer.as_ref().map(Known::from);
-        let mut draft = self.draft_of(wish, sketch, balancer, record, publisher);
+        let mut draft = self.draft_of(request, builder, balancer, record, publisher);
         let mut seen = found.balancer.iter().chain(&found.left);
-        draft.proves_account = seen.any(|it| family.is_own(it));
+        draft.proves_account = seen.any(|it| context.is_own(it));
         Ok(draft)
     }
 
     /// Nothing is done while a person has to put something right.
     fn refusal(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         faults: Vec<Problem>,
         notices: Vec<Notice>,
         target: Option<Target>,
     ) -> PreparedPlan {
-        let mut sketch = PlanBuilder::default();
-        sketch.plan.problems = faults;
-        sketch.plan.notices = notices;
+        let mut builder = PlanBuilder::default();
+        builder.plan.problems = faults;
+        builder.plan.notices = notices;
         let publisher = Publisher::Present {
-            before: wish.service.ingress.clone(),
+            before: request.service.ingress.clone(),
             pool: target.filter(|it| it.found_out).map(|it| it.pool),
         };
-        let record = Record::of(&wish.service);
-        self.draft_of(wish, sketch, None, record, publisher)
+        let record = Record::of(&request.service);
+        self.draft_of(request, builder, None, record, publisher)
     }
 
     fn draft_of(
         &self,
-        wish: &BalancerRequest,
-        sketch: PlanBuilder,
+        request: &BalancerRequest,
+        builder: PlanBuilder,
         balancer: Option<Known>,
         record: Record,
         publisher: Publisher,
     ) -> PreparedPlan {
         let shared = Arc::clone(&self.shared);
-        let hands = ExoscaleActions::new(shared, wish, &sketch, balancer, record, publisher);
-        PreparedPlan::new(sketch.plan, Box::new(hands))
+        let executor = ExoscaleActions::new(shared, request, &builder, balancer, record, publisher);
+        PreparedPlan::new(builder.plan, Box::new(executor))
     }
 
     pub(super) async fn plan_absent(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
-        let (settings, _) = Settings::read(&wish.service);
-        let mut known = Knowledge::new(wish);
-        let mut sketch = PlanBuilder::default();
+        let (settings, _) = Settings::read(&request.service);
+        let mut known = Knowledge::new(request);
+        let mut builder = PlanBuilder::default();
         let mut withdrawn = BTreeSet::from([OWNED_SERVICES.to_owned()]);
         if settings.external == External::No {
             withdrawn.insert(ID.key.to_owned());
@@ -207,28 +207,28 @@ impl LoadBalancers {
             } = &doomed;
             readable(there)?;
             self.know_services(&mut known, there, *by_ports).await?;
-            let family = known.family(*by_ports);
-            proves_account |= family.is_own(there);
-            if there.state != LoadBalancerState::Deleting && plan::is_at_work(family, there) {
+            let context = known.context(*by_ports);
+            proves_account |= context.is_own(there);
+            if there.state != LoadBalancerState::Deleting && plan::is_at_work(context, there) {
                 return Err(unsettled(there));
             }
-            plan::remove(&mut sketch, family, there, *manages);
-            sketch.plan.found.extend(inventory::found(there));
+            plan::remove(&mut builder, context, there, *manages);
+            builder.plan.found.extend(inventory::found(there));
             if settings.id == Some(there.id) && !manages {
                 withdrawn.remove(ID.key);
             }
         }
         let publisher = Publisher::Farewell(withdrawn);
-        let mut draft = self.draft_of(wish, sketch, None, known.record.clone(), publisher);
+        let mut draft = self.draft_of(request, builder, None, known.record.clone(), publisher);
         draft.proves_account = proves_account;
         Ok(draft)
     }
 }
 
 /// What a load balancer of the Service's is to be.
-fn managed(family: OwnershipContext<'_>, settings: &Settings, found: &Found) -> Managed {
-    let mut labels = family.labels();
-    let mut name = settings.balancer_name(&family.wish.service);
+fn managed(context: OwnershipContext<'_>, settings: &Settings, found: &Found) -> Managed {
+    let mut labels = context.labels();
+    let mut name = settings.balancer_name(&context.request.service);
     if found.is_adopted {
         labels.insert(ADOPTED_MARK.to_owned(), "true".to_owned());
         // Somebody gave it a name; only a Service that says another one changes it.
@@ -245,21 +245,21 @@ fn managed(family: OwnershipContext<'_>, settings: &Settings, found: &Found) -> 
 }
 
 /// What is to be remembered before the first step.
-fn record(wanted: &Wanted<'_>, found: &Found, sketch: &PlanBuilder) -> Record {
-    let mut record = wanted.family.record.clone();
+fn record(wanted: &Wanted<'_>, found: &Found, builder: &PlanBuilder) -> Record {
+    let mut record = wanted.context.record.clone();
     let there = found.balancer.as_ref();
     record.services = there.map(|it| remembered(wanted, it)).unwrap_or_default();
     // Before their names cease to say it.
     record
         .services
-        .extend(sketch.actions.iter().filter_map(|it| match it {
+        .extend(builder.actions.iter().filter_map(|it| match it {
             Action::ChangeService { id, change } => {
                 let name = change.name.as_deref()?;
-                wanted.family.nameless([(name, *id)]).into_iter().next()
+                wanted.context.nameless([(name, *id)]).into_iter().next()
             }
             _ => None,
         }));
-    let does = |wanted: fn(&Action) -> bool| sketch.actions.iter().any(wanted);
+    let does = |wanted: fn(&Action) -> bool| builder.actions.iter().any(wanted);
     let described = wanted.managed.is_some_and(|it| !it.description.is_empty());
     record.describes_balancer =
         described || record.describes_balancer && does(|it| matches!(it, Action::ResetDescription));
@@ -267,7 +267,7 @@ fn record(wanted: &Wanted<'_>, found: &Found, sketch: &PlanBuilder) -> Record {
     record.describes_services = described
         || record.describes_services && does(|it| matches!(it, Action::ResetServiceDescription(_)));
     // Somebody's consent ends it, as soon as the mark says so.
-    let is_marked = |it: &&LoadBalancer| wanted.family.is_marked(it);
+    let is_marked = |it: &&LoadBalancer| wanted.context.is_marked(it);
     if let Some(ours) = there.filter(|_| found.manages).filter(is_marked) {
         record.attached.remove(&ours.id);
     }
@@ -281,16 +281,16 @@ fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
             .services
             .iter()
             .any(|it| plan::is_at(service, &it.entrance) && it.name == service.name);
-        match wanted.family.whose(service) {
+        match wanted.context.owner(service) {
             ServiceOwner::Ours => true,
             // It has taken its place.
             ServiceOwner::LeftOver => named_so,
-            ServiceOwner::Foreign => named_so && wanted.family.may_replace(),
+            ServiceOwner::Foreign => named_so && wanted.context.may_replace(),
             ServiceOwner::Another(_) => false,
         }
     });
     let ours = ours.map(|it| (it.name.as_str(), it.id));
-    wanted.family.nameless(ours)
+    wanted.context.nameless(ours)
 }
 
 fn unsettled(there: &LoadBalancer) -> DraftError {

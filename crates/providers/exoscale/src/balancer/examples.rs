@@ -67,7 +67,7 @@ pub(super) fn balancer(name: &str, labels: &Value, services: &[Value]) -> LoadBa
 }
 
 /// What the Service wants, among these, in cluster `blue` with the uid `blue-uid`.
-pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> BalancerRequest {
+pub(super) fn request(service: &Service, all: &[Arc<Service>]) -> BalancerRequest {
     BalancerRequest {
         service: Arc::new(service.clone()),
         all: Arc::new(all.to_vec()),
@@ -81,7 +81,7 @@ pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> BalancerRequest {
 
 /// What is known about a Service: what is remembered, and which pools have nodes.
 pub(super) struct Around {
-    pub(super) wish: BalancerRequest,
+    pub(super) request: BalancerRequest,
     pub(super) record: Record,
     pub(super) pools: Option<BTreeSet<uuid::Uuid>>,
 }
@@ -90,15 +90,15 @@ impl Around {
     /// With nodes in pool P1.
     pub(super) fn new(service: &Service, all: &[Arc<Service>]) -> Self {
         Self {
-            wish: wish(service, all),
+            request: request(service, all),
             record: Record::of(service),
             pools: Some([P1.parse().unwrap()].into()),
         }
     }
 
-    pub(super) fn family(&self) -> OwnershipContext<'_> {
+    pub(super) fn context(&self) -> OwnershipContext<'_> {
         OwnershipContext {
-            wish: &self.wish,
+            request: &self.request,
             record: &self.record,
             pools: self.pools.as_ref(),
             by_ports: true,

@@ -31,7 +31,7 @@ const TURN_PAUSE: Duration = Duration::from_secs(1);
 /// Carries out one plan.
 pub(crate) struct ExoscaleActions {
     shared: Arc<Shared>,
-    wish: BalancerRequest,
+    request: BalancerRequest,
     actions: Vec<Action>,
     balancer: Option<Known>,
     /// Whether it was made in this run.
@@ -72,16 +72,16 @@ impl ExoscaleActions {
     /// `balancer` is the one that exists; `record` is what is to be remembered before the first step.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        wish: &BalancerRequest,
-        sketch: &PlanBuilder,
+        request: &BalancerRequest,
+        builder: &PlanBuilder,
         balancer: Option<Known>,
         record: Record,
         publisher: Publisher,
     ) -> Self {
         Self {
             shared,
-            wish: wish.clone(),
-            actions: sketch.actions.clone(),
+            request: request.clone(),
+            actions: builder.actions.clone(),
             balancer,
             is_new: false,
             unlabelled: false,
@@ -91,9 +91,9 @@ impl ExoscaleActions {
         }
     }
 
-    fn family(&self) -> OwnershipContext<'_> {
+    fn context(&self) -> OwnershipContext<'_> {
         OwnershipContext {
-            wish: &self.wish,
+            request: &self.request,
             record: &self.record,
             pools: None,
             by_ports: false,
@@ -204,7 +204,7 @@ impl ExoscaleActions {
 
     /// Keeps the id of a service whose name does not say whose it is.
     fn remember(&mut self, name: &str, id: Uuid) {
-        let nameless = self.family().nameless([(name, id)]);
+        let nameless = self.context().nameless([(name, id)]);
         self.record.services.remove(&id);
         self.record.services.extend(nameless);
     }
@@ -333,7 +333,7 @@ impl Executor for ExoscaleActions {
 
     fn publication(&self, finished: bool) -> Publication {
         let balancer = self.balancer.as_ref();
-        let service = &self.wish.service;
+        let service = &self.request.service;
         self.publisher
             .publication(service, balancer, &self.record, finished)
     }

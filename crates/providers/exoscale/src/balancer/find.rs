@@ -17,26 +17,26 @@ use super::settings::table::{ID, NAME};
 use super::settings::{self, External, Settings, default_name, invalid};
 use crate::api::LoadBalancer;
 
-/// What is known beside what the wish says; more is read when a decision lacks it.
+/// What is known beside what the request says; more is read when a decision lacks it.
 pub(super) struct Knowledge<'a> {
-    wish: &'a BalancerRequest,
+    request: &'a BalancerRequest,
     pub(super) record: Record,
     pools: Option<BTreeSet<Uuid>>,
 }
 
 impl<'a> Knowledge<'a> {
-    pub(super) fn new(wish: &'a BalancerRequest) -> Self {
+    pub(super) fn new(request: &'a BalancerRequest) -> Self {
         Self {
-            wish,
-            record: Record::of(&wish.service),
+            request,
+            record: Record::of(&request.service),
             pools: None,
         }
     }
 
     /// The Service among others; `by_ports` as in [`OwnershipContext`].
-    pub(super) fn family(&self, by_ports: bool) -> OwnershipContext<'_> {
+    pub(super) fn context(&self, by_ports: bool) -> OwnershipContext<'_> {
         OwnershipContext {
-            wish: self.wish,
+            request: self.request,
             record: &self.record,
             pools: self.pools.as_ref(),
             by_ports,
@@ -98,10 +98,10 @@ impl LoadBalancers {
         decision: impl Fn(OwnershipContext<'_>) -> Result<T, Lack>,
     ) -> Result<T, DraftError> {
         loop {
-            match decision(known.family(by_ports)) {
+            match decision(known.context(by_ports)) {
                 Ok(decided) => return Ok(decided),
                 Err(Lack::Pools) if known.pools.is_none() => {
-                    known.pools = Some(self.pools.of_cluster(known.wish).await?);
+                    known.pools = Some(self.pools.of_cluster(known.request).await?);
                 }
                 Err(_) => return Err(DraftError::NeedsServices),
             }
@@ -114,7 +114,7 @@ impl LoadBalancers {
         known: &mut Knowledge<'_>,
         settings: &Settings,
     ) -> Result<Result<Found, Problem>, DraftError> {
-        let service = &known.wish.service;
+        let service = &known.request.service;
         if settings.external == External::Yes {
             let there = self.find_external(settings).await?;
             let found = there.and_then(|it| attach(known, it, None));
@@ -174,9 +174,9 @@ impl LoadBalancers {
         let Ok(mut found) = found else {
             return Ok(found);
         };
-        let family = known.family(false);
-        let own = found.balancer.as_ref().is_some_and(|it| family.is_own(it));
-        if own && !known.wish.service.ingress.is_empty() {
+        let context = known.context(false);
+        let own = found.balancer.as_ref().is_some_and(|it| context.is_own(it));
+        if own && !known.request.service.ingress.is_empty() {
             return Ok(Ok(found));
         }
         let Some(all) = self.shared.observer.all_if_allowed().await? else {
@@ -218,7 +218,7 @@ impl LoadBalancers {
         settings: &Settings,
         refusal: Option<Problem>,
     ) -> Result<Result<Found, Problem>, DraftError> {
-        let service = &known.wish.service;
+        let service = &known.request.service;
         let name = settings.balancer_name(service);
         let all = self.shared.observer.all_if_allowed().await?;
         let all = all.map(|it| it.items).unwrap_or_default();
@@ -268,19 +268,19 @@ impl LoadBalancers {
     /// own.
     pub(super) async fn has_what_is_shown(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<bool, DraftError> {
-        let (settings, _) = Settings::read(&wish.service);
-        let mut known = Knowledge::new(wish);
+        let (settings, _) = Settings::read(&request.service);
+        let mut known = Knowledge::new(request);
         let candidates = if let Some(one) = self.named(settings.id).await? {
             vec![one]
         } else {
             let all = self.shared.observer.all_if_allowed().await?;
             all.map(|it| it.items).unwrap_or_default()
         };
-        for balancer in candidates.iter().filter(|it| shows(&wish.service, it)) {
+        for balancer in candidates.iter().filter(|it| shows(&request.service, it)) {
             let mut services = balancer.services.items.iter();
-            if services.any(|it| known.family(false).is_surely_ours(it)) {
+            if services.any(|it| known.context(false).is_surely_ours(it)) {
                 return Ok(true);
             }
             let claim = |it: OwnershipContext<'_>| it.claim(balancer, &settings);
@@ -326,7 +326,7 @@ impl LoadBalancers {
             let manages = self.goes(known, &balancer, settings).await?;
             let by_ports = manages || is_named(&balancer);
             let mut services = balancer.services.items.iter();
-            if by_ports || services.any(|it| known.family(false).is_surely_ours(it)) {
+            if by_ports || services.any(|it| known.context(false).is_surely_ours(it)) {
                 doomed.push(DepartingBalancer {
                     balancer,
                     manages,
@@ -367,8 +367,8 @@ fn attach(
     balancer: LoadBalancer,
     notice: Option<Notice>,
 ) -> Result<Found, Problem> {
-    let namespace = &known.wish.service.key.namespace;
-    if !known.wish.rules.external.allows(namespace) {
+    let namespace = &known.request.service.key.namespace;
+    if !known.request.rules.external.allows(namespace) {
         return Err(remarks::attaching_is_not_allowed());
     }
     known.record.attached.insert(balancer.id);
@@ -380,7 +380,7 @@ fn attach(
 
 /// Whether it was made for the Service, so that it goes when the Service uses another one.
 fn is_left(known: &Knowledge<'_>, balancer: &LoadBalancer) -> bool {
-    known.family(false).is_marked(balancer)
+    known.context(false).is_marked(balancer)
         && !known.record.attached.contains(&balancer.id)
         && !is_adopted(balancer)
 }

@@ -38,7 +38,7 @@ use crate::api::{Api, LoadBalancer};
 use crate::config::{LoadBalancerConfig, LocalPolicyHealthCheck};
 use crate::id::hyphenated;
 use observe::Observer;
-use ownership::{SERVICE_LABEL, is_adopted, whose_cluster};
+use ownership::{SERVICE_LABEL, cluster_match, is_adopted};
 use pool::Pools;
 use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 
@@ -89,11 +89,11 @@ impl LoadBalancers {
 impl Balancers for LoadBalancers {
     fn draft<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
-        match wish.goal {
-            Goal::Present => Box::pin(self.plan_present(wish)),
-            Goal::Absent => Box::pin(self.plan_absent(wish)),
+        match request.goal {
+            Goal::Present => Box::pin(self.plan_present(request)),
+            Goal::Absent => Box::pin(self.plan_absent(request)),
         }
     }
 
@@ -119,9 +119,9 @@ impl Balancers for LoadBalancers {
 
     fn recognises<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<bool, DraftError>> {
-        Box::pin(self.has_what_is_shown(wish))
+        Box::pin(self.has_what_is_shown(request))
     }
 
     fn marked<'a>(
@@ -136,7 +136,7 @@ impl Balancers for LoadBalancers {
             let marked = marked.filter_map(|it| {
                 Some(TaggedBalancer {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
-                    whose: whose_cluster(cluster.name, cluster.uid, &it),
+                    cluster: cluster_match(cluster.name, cluster.uid, &it),
                     id: it.id.to_string(),
                     name: it.name,
                 })

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bowline_core::{
     ADOPTED_MARK, BalancerMark, BalancerRequest, CLUSTER_UID_MARK, Candidature, DraftError,
-    OwnershipVerdict, SERVICE_MARK, Service, ServicePort, hands_over_to, names_a_cluster,
-    service_mark, standing, unproven, whose_by_uid,
+    OwnershipVerdict, SERVICE_MARK, Service, ServicePort, hands_over_to, match_by_uid,
+    names_a_cluster, service_mark, standing, unproven,
 };
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ const LONGEST_VALUE: usize = 63;
 /// Who we are, and who else is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipContext<'a> {
-    pub(crate) wish: &'a BalancerRequest,
+    pub(crate) request: &'a BalancerRequest,
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
     pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
@@ -110,7 +110,7 @@ pub(crate) enum ServiceOwner<'a> {
 
 impl<'a> OwnershipContext<'a> {
     fn service(&self) -> &'a Service {
-        &self.wish.service
+        &self.request.service
     }
 
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
@@ -121,10 +121,10 @@ impl<'a> OwnershipContext<'a> {
             (SERVICE_LABEL, self.service().uid.as_str()),
             (NAME_LABEL, name.as_str()),
             (SERVICE_MARK, mark.as_str()),
-            (CLUSTER_LABEL, self.wish.cluster_name.as_str()),
+            (CLUSTER_LABEL, self.request.cluster_name.as_str()),
             (
                 CLUSTER_UID_MARK,
-                self.wish.cluster_uid.as_deref().unwrap_or_default(),
+                self.request.cluster_uid.as_deref().unwrap_or_default(),
             ),
         ]
         .into_iter()
@@ -151,11 +151,11 @@ impl<'a> OwnershipContext<'a> {
     /// Whether nothing says that it is another cluster's. Names count only where a uid is not known.
     fn is_of_cluster(&self, balancer: &LoadBalancer) -> bool {
         let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
-        let ours = self.wish.cluster_uid.as_deref().map(label_value);
-        if let Some(whose) = whose_by_uid(marked, ours.as_deref()) {
+        let ours = self.request.cluster_uid.as_deref().map(label_value);
+        if let Some(whose) = match_by_uid(marked, ours.as_deref()) {
             return whose == bowline_core::ClusterMatch::Ours;
         }
-        let ours = label_value(&self.wish.cluster_name);
+        let ours = label_value(&self.request.cluster_name);
         balancer
             .labels
             .get(CLUSTER_LABEL)
@@ -172,9 +172,9 @@ impl<'a> OwnershipContext<'a> {
         }
         let candidate = self.candidature(balancer);
         let standing = if !is_unmarked(balancer) && !self.is_of_cluster(balancer) {
-            unproven(&candidate, self.wish)
+            unproven(&candidate, self.request)
         } else {
-            standing(&candidate, self.wish)?
+            standing(&candidate, self.request)?
         };
         let is_attached = self.record.attached.contains(&balancer.id);
         Ok(match standing {
@@ -183,11 +183,12 @@ impl<'a> OwnershipContext<'a> {
             }
             // It was ours once; what is on it now may be others'.
             OwnershipVerdict::Ours
-                if is_attached && unproven(&candidate, self.wish) == OwnershipVerdict::Adopted =>
+                if is_attached
+                    && unproven(&candidate, self.request) == OwnershipVerdict::Adopted =>
             {
                 Claim::Managed(By::Consent(OwnershipVerdict::Adopted))
             }
-            OwnershipVerdict::Unproven => match unproven(&candidate, self.wish) {
+            OwnershipVerdict::Unproven => match unproven(&candidate, self.request) {
                 OwnershipVerdict::NotOurs if is_attached => Claim::Attached,
                 OwnershipVerdict::NotOurs if self.is_the_originals(balancer, settings)? => {
                     Claim::Managed(By::Services)
@@ -207,7 +208,7 @@ impl<'a> OwnershipContext<'a> {
     /// What the load balancer says of itself.
     fn candidature<'b>(&'b self, balancer: &'b LoadBalancer) -> Candidature<'b> {
         let label = |key: &str| balancer.labels.get(key).cloned();
-        let cluster = self.wish.cluster_uid.clone();
+        let cluster = self.request.cluster_uid.clone();
         let mark = (!is_unmarked(balancer)).then(|| BalancerMark {
             service_uid: label(SERVICE_LABEL).unwrap_or_default(),
             // As it was before it became a label.
@@ -215,7 +216,7 @@ impl<'a> OwnershipContext<'a> {
                 .map(|it| cluster.filter(|ours| label_value(ours) == it).unwrap_or(it)),
             service: label(SERVICE_MARK),
         });
-        let users = self.wish.all.iter();
+        let users = self.request.all.iter();
         let mut users = users.filter(|it| it.uid != self.service().uid && may_be_ours(it));
         Candidature {
             mark,
@@ -260,28 +261,28 @@ impl<'a> OwnershipContext<'a> {
             return false;
         };
         let uid = balancer.labels.get(SERVICE_LABEL);
-        let mut all = self.wish.all.iter();
+        let mut all = self.request.all.iter();
         all.any(|it| it.key == heir && Some(&it.uid) == uid)
     }
 
     fn others(&self) -> impl Iterator<Item = &'a Service> + use<'a> {
         let uid = self.service().uid.as_str();
-        let all = self.wish.all.iter().map(|it| &**it);
+        let all = self.request.all.iter().map(|it| &**it);
         all.filter(move |it| it.uid != uid && may_be_ours(it))
     }
 
     /// Whose that service is. What cannot be said without more is nobody's to touch.
-    pub(crate) fn whose(&self, service: &LoadBalancerService) -> ServiceOwner<'a> {
+    pub(crate) fn owner(&self, service: &LoadBalancerService) -> ServiceOwner<'a> {
         self.judge(service).unwrap_or(ServiceOwner::Foreign)
     }
 
     /// Whether it is this Service's by its name or by what is remembered, wherever it is.
     pub(crate) fn is_surely_ours(&self, service: &LoadBalancerService) -> bool {
-        let family = Self {
+        let context = Self {
             by_ports: false,
             ..*self
         };
-        family.whose(service) == ServiceOwner::Ours
+        context.owner(service) == ServiceOwner::Ours
     }
 
     /// Whose that service is, or what must be known first.
@@ -313,7 +314,7 @@ impl<'a> OwnershipContext<'a> {
         let Some(uid) = uid else {
             return Ok(ServiceOwner::Ours);
         };
-        let living = self.wish.living.as_ref().ok_or(Lack::Services)?;
+        let living = self.request.living.as_ref().ok_or(Lack::Services)?;
         Ok(if living.contains(uid) {
             ServiceOwner::Foreign
         } else {
@@ -340,7 +341,7 @@ impl<'a> OwnershipContext<'a> {
     /// and no Service is missing whose it could be.
     pub(crate) fn may_replace(&self) -> bool {
         let namespace = &self.service().key.namespace;
-        self.wish.all_known && self.wish.rules.adoption.allows(namespace)
+        self.request.all_known && self.request.rules.adoption.allows(namespace)
     }
 
     /// The ids to be remembered of services that are ours although their names do not say so.
@@ -397,7 +398,7 @@ fn uid_in(name: &str) -> Option<&str> {
 }
 
 /// Whose cluster's a load balancer is, by its labels.
-pub(crate) fn whose_cluster(
+pub(crate) fn cluster_match(
     cluster_name: &str,
     cluster_uid: Option<&str>,
     balancer: &LoadBalancer,
@@ -405,7 +406,7 @@ pub(crate) fn whose_cluster(
     use bowline_core::ClusterMatch::{Foreign, Unclear};
     let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
     let uid = cluster_uid.map(label_value);
-    if let Some(whose) = whose_by_uid(marked, uid.as_deref()) {
+    if let Some(whose) = match_by_uid(marked, uid.as_deref()) {
         return whose;
     }
     match balancer.labels.get(CLUSTER_LABEL) {

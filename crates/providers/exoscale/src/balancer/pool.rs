@@ -99,16 +99,16 @@ impl Pools {
     /// The pools that instances of the cluster's nodes are members of, targets or not.
     pub(crate) async fn of_cluster(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<BTreeSet<Uuid>, CloudError> {
-        self.pools_with(instances_of(wish)).await
+        self.pools_with(instances_of(request)).await
     }
 
     /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to look.
     pub(crate) async fn look_at(
         &self,
         pool: Uuid,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<Option<Sight>, CloudError> {
         let found = match self.api.instance_pool(pool).await {
             Ok(found) => found,
@@ -118,7 +118,7 @@ impl Pools {
             Err(error) if error.kind() == CloudErrorKind::Denied => return Ok(None),
             Err(error) => return Err(error),
         };
-        let nodes = instances_of(wish);
+        let nodes = instances_of(request);
         let mut members = found.instances.iter().flatten();
         Ok(Some(if members.any(|it| nodes.contains(it)) {
             Sight::HasNodes
@@ -184,9 +184,9 @@ impl Pools {
 }
 
 /// The instances of the cluster's nodes: those that are targets, and those that are not.
-fn instances_of(wish: &BalancerRequest) -> BTreeSet<Uuid> {
-    let nodes = wish.nodes.iter().chain(&wish.excluded.held);
-    let excluded = wish.excluded.excluded.iter();
+fn instances_of(request: &BalancerRequest) -> BTreeSet<Uuid> {
+    let nodes = request.nodes.iter().chain(&request.excluded.held);
+    let excluded = request.excluded.excluded.iter();
     let excluded = excluded.filter_map(|it| instance_id(it));
     nodes
         .filter_map(|it| instance_of(it))

@@ -419,9 +419,9 @@ pub(crate) struct Orphans(Mutex<BTreeMap<String, Instant>>);
 
 impl Orphans {
     /// Whether there is no such Service in the cluster, for certain.
-    pub(crate) fn is_gone(&self, wish: &BalancerRequest, uid: &str) -> bool {
+    pub(crate) fn is_gone(&self, request: &BalancerRequest, uid: &str) -> bool {
         let mut since = crate::lock(&self.0);
-        if !wish.all_known || wish.all.iter().any(|it| it.uid == uid) {
+        if !request.all_known || request.all.iter().any(|it| it.uid == uid) {
             since.remove(uid);
             return false;
         }

@@ -38,7 +38,7 @@ use crate::TritonMetrics;
 use crate::config::LoadBalancerConfig;
 use crate::context::Context;
 use crate::site::DataCenter;
-use crate::tags::Keeper;
+use crate::tags::TagReconciler;
 use chain::{again_after, chain};
 use memory::Memory;
 use rules::Rules;
@@ -56,7 +56,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shared {
     pub(crate) site: Arc<DataCenter>,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) keeper: Arc<TagReconciler>,
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
@@ -101,25 +101,25 @@ impl Balancing {
         }
     }
 
-    async fn plan(&self, wish: &BalancerRequest) -> Result<PreparedPlan, DraftError> {
-        if let Some(cluster) = &wish.cluster_uid {
+    async fn plan(&self, request: &BalancerRequest) -> Result<PreparedPlan, DraftError> {
+        if let Some(cluster) = &request.cluster_uid {
             self.shared.clb.is_in(cluster);
         }
-        let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
-        if wish.goal == Goal::Absent {
-            return self.plan_absent(wish, settings).await;
+        let (settings, faults) = Settings::read(&request.service, &self.shared.config);
+        if request.goal == Goal::Absent {
+            return self.plan_absent(request, settings).await;
         }
-        if !self.serves(&wish.service) {
+        if !self.serves(&request.service) {
             return Err(DraftError::Elsewhere);
         }
-        let mut notices = table::TABLE.unknown(&wish.service);
+        let mut notices = table::TABLE.unknown(&request.service);
         if !faults.is_empty() {
-            return Ok(refusal(wish, faults, notices));
+            return Ok(refusal(request, faults, notices));
         }
         let Some(mode) = settings.mode_or(&self.shared.config) else {
             return Err(DraftError::Elsewhere);
         };
-        let scene = DraftContext::look(&self.shared, wish, settings).await?;
+        let scene = DraftContext::look(&self.shared, request, settings).await?;
         let mut draft = match mode {
             Mode::Cns => Box::pin(cns::draft(&scene)).await?,
             Mode::Clb => Box::pin(clb::draft(&scene)).await?,
@@ -156,8 +156,8 @@ impl Balancing {
             // Better the old way than none.
             return Ok(draft);
         }
-        let published = &scene.wish.service.ingress;
-        let differs = ingress_to_write(published, &shown, scene.wish.has_ip_mode).is_some();
+        let published = &scene.request.service.ingress;
+        let differs = ingress_to_write(published, &shown, scene.request.has_ip_mode).is_some();
         if !is_ready || differs {
             return Ok(again_after(draft, SOON));
         }
@@ -167,10 +167,10 @@ impl Balancing {
     /// Whatever mode it was served in.
     async fn plan_absent(
         &self,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         settings: Settings,
     ) -> Result<PreparedPlan, DraftError> {
-        let scene = DraftContext::look(&self.shared, wish, settings).await?;
+        let scene = DraftContext::look(&self.shared, request, settings).await?;
         let nodes = Box::pin(cns::removal(&scene)).await?;
         let machines = Box::pin(clb::removal(&scene)).await?;
         Ok(chain(nodes, [machines]))
@@ -178,7 +178,7 @@ impl Balancing {
 }
 
 /// Nothing is done while a person has to put something right.
-fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -> PreparedPlan {
+fn refusal(request: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -> PreparedPlan {
     let plan = Plan {
         unread: true,
         problems: faults,
@@ -186,7 +186,7 @@ fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -
         ..Plan::default()
     };
     let executor = Box::new(Still(Publication {
-        ingress: wish.service.ingress.clone(),
+        ingress: request.service.ingress.clone(),
         ..Publication::default()
     }));
     PreparedPlan::new(plan, executor)
@@ -211,9 +211,9 @@ impl Executor for Still {
 impl Balancers for Balancing {
     fn draft<'a>(
         &'a self,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
     ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
-        Box::pin(self.plan(wish))
+        Box::pin(self.plan(request))
     }
 
     fn own_annotations(&self) -> &'static [&'static str] {

@@ -56,7 +56,7 @@ pub(crate) fn change(field: &str, before: impl Into<Value>, after: impl Into<Val
 
 /// The step that switches the name service on.
 pub(crate) fn push_names<A>(
-    sketch: &mut bowline_core::PlanBuilder<A>,
+    builder: &mut bowline_core::PlanBuilder<A>,
     account: &Account,
     why: &str,
     action: A,
@@ -64,12 +64,12 @@ pub(crate) fn push_names<A>(
     let object = there("account", &account.login, &account.id);
     let changes = vec![change("triton_cns_enabled", false, true)];
     let remark = remark(Impact::None, Some(why), &[]);
-    sketch.change(object, changes, &remark, action);
+    builder.change(object, changes, &remark, action);
 }
 
 /// The step that changes a firewall rule; `rules` are those that there are.
 pub(crate) fn push_rule<A>(
-    sketch: &mut bowline_core::PlanBuilder<A>,
+    builder: &mut bowline_core::PlanBuilder<A>,
     rule: &RuleChange,
     rules: &[FirewallRule],
     action: A,
@@ -81,16 +81,16 @@ pub(crate) fn push_rule<A>(
         RuleChange::Create(rule) => {
             let body = Map::from_iter([("rule".to_owned(), json!(rule.rule))]);
             let remark = remark(Impact::None, None, &[]);
-            sketch.create(new(kind, name), &body, &remark, action);
+            builder.create(new(kind, name), &body, &remark, action);
         }
         RuleChange::Update { id, rule } => {
             let former = rules.iter().find(|it| it.id == *id);
             let former = former.map(|it| it.rule.clone());
             let changes = vec![change("rule", former, rule.rule.clone())];
-            sketch.change(there(kind, name, id), changes, &in_place, action);
+            builder.change(there(kind, name, id), changes, &in_place, action);
         }
         RuleChange::Delete { id, .. } => {
-            sketch.delete(there(kind, name, id), &in_place, action);
+            builder.delete(there(kind, name, id), &in_place, action);
         }
     }
 }

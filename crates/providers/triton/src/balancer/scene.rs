@@ -23,7 +23,7 @@ const LIST_AGE: Duration = Duration::from_secs(5);
 
 pub(crate) struct DraftContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) wish: &'a BalancerRequest,
+    pub(crate) request: &'a BalancerRequest,
     pub(crate) cluster: &'a str,
     pub(crate) settings: Settings,
     /// The label of the Service's name: on nodes in mode `cns`, on the machines in mode `clb`.
@@ -39,16 +39,16 @@ pub(crate) struct DraftContext<'a> {
 impl<'a> DraftContext<'a> {
     pub(crate) async fn look(
         shared: &'a Arc<Shared>,
-        wish: &'a BalancerRequest,
+        request: &'a BalancerRequest,
         settings: Settings,
     ) -> Result<Self, CloudError> {
-        let Some(cluster) = wish.cluster_uid.as_deref() else {
+        let Some(cluster) = request.cluster_uid.as_deref() else {
             let why = "the uid of the cluster is not known";
             return Err(CloudError::new(CloudErrorKind::Unavailable, why));
         };
         let site = &shared.site;
         let networks = async {
-            match (site.networks().await, wish.goal) {
+            match (site.networks().await, request.goal) {
                 // They are not needed to take away what is there.
                 (Err(_), Goal::Absent) => Ok(Arc::default()),
                 (read, _) => read,
@@ -56,23 +56,26 @@ impl<'a> DraftContext<'a> {
         };
         let (account, networks, listing) =
             try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
-        let targets = wish.nodes.iter().filter_map(|it| it.provider_id.as_deref());
-        let others = wish.excluded.excluded.iter().map(String::as_str);
-        let held = wish.excluded.held.iter();
+        let targets = request
+            .nodes
+            .iter()
+            .filter_map(|it| it.provider_id.as_deref());
+        let others = request.excluded.excluded.iter().map(String::as_str);
+        let held = request.excluded.held.iter();
         let held = held.filter_map(|it| it.provider_id.as_deref());
         let others = others.chain(held);
         let node_machines = targets.chain(others).filter_map(machine_id).collect();
         let (style, name) = (shared.config.cns_label_style, &shared.cluster_name);
         Ok(Self {
             shared,
-            wish,
+            request,
             cluster,
-            label: label_of(&wish.service, &settings, style, name),
+            label: label_of(&request.service, &settings, style, name),
             settings,
             account,
             networks,
-            nodes: Nodes::new(&wish.nodes, &listing, cluster).with_held(
-                &wish.excluded.held,
+            nodes: Nodes::new(&request.nodes, &listing, cluster).with_held(
+                &request.excluded.held,
                 &listing,
                 cluster,
             ),
@@ -96,7 +99,7 @@ impl<'a> DraftContext<'a> {
 
     /// Whether a node may be there of which we do not know which machine it is.
     fn has_unknown_nodes(&self) -> bool {
-        let excluded = &self.wish.excluded;
+        let excluded = &self.request.excluded;
         !excluded.unknown.is_empty() || excluded.left_out.contains_key(&Exclusion::Unidentified)
     }
 
@@ -162,7 +165,7 @@ impl<'a> DraftContext<'a> {
     }
 
     pub(crate) fn published(&self) -> Option<&str> {
-        let mut entrances = self.wish.service.ingress.iter();
+        let mut entrances = self.request.service.ingress.iter();
         entrances.find_map(|it| it.hostname.as_deref())
     }
 

@@ -66,7 +66,7 @@ pub struct OtherCluster(pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Overwritten {
     pub(super) key: &'static str,
-    /// What we wrote; only while it stands there is their wish the one before it.
+    /// What we wrote; only while it stands there is their request the one before it.
     pub(super) written: Option<TagValue>,
     pub(super) before: Option<TagValue>,
 }

@@ -1,7 +1,7 @@
 //! What everybody wants on each machine.
 //!
 //! Nothing goes on in the background: a write is made, and looked after, only by who calls
-//! [`Keeper::settle`] or [`Keeper::settle_all`] and waits for it. So whoever may not write (any more)
+//! [`TagReconciler::settle`] or [`TagReconciler::settle_all`] and waits for it. So whoever may not write (any more)
 //! does not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ pub enum About<'a> {
 }
 
 #[derive(Debug)]
-pub struct Keeper {
+pub struct TagReconciler {
     pub(super) site: Arc<DataCenter>,
     pub(super) repairs: Counter,
     /// As many as the cluster has, and a few that have left it.
@@ -58,7 +58,7 @@ pub struct Keeper {
 }
 
 /// Telling what is wanted.
-impl Keeper {
+impl TagReconciler {
     /// Nothing is wanted yet. `repairs` counts what others took away and we put back.
     pub fn new(site: Arc<DataCenter>, repairs: Counter) -> Self {
         Self {

@@ -38,7 +38,7 @@ mod tests;
 pub use arithmetic::{Change, OtherCluster, Role, Wanted, change, holds, holds_groups};
 pub use flight::{POLL_LIMIT, polling_interval};
 pub use grammar::{Bad, Item, groups, is_label, services};
-pub use keeper::{About, Keeper, Settled};
+pub use keeper::{About, Settled, TagReconciler};
 pub use sweep::SWEEP;
 pub(crate) use sweep::sweep;
 

@@ -16,7 +16,7 @@ use super::Tags;
 use super::arithmetic::{Change, OtherCluster, Overwritten, Wanted, change_after};
 use super::flight::{Flight, Look};
 use super::grammar::is_label;
-use super::keeper::{About, Keeper, Settled};
+use super::keeper::{About, Settled, TagReconciler};
 use super::machine::{BUSY, Machine, Work};
 use crate::api::{ApiError, MachineRead};
 use crate::roll::Listing;
@@ -52,7 +52,7 @@ impl Pass<'_> {
     }
 }
 
-impl Keeper {
+impl TagReconciler {
     /// Brings a machine nearer to what is wanted on it by now: looks at it, and writes if something has
     /// to be written and nothing is on its way. To be called until it says something else than
     /// [`Settled::Working`]. An error is that the machine could not be read or written.

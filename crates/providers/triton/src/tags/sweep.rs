@@ -7,14 +7,14 @@ use bowline_core::Cluster;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
-use super::{About, Keeper, Settled};
+use super::{About, Settled, TagReconciler};
 
 pub const SWEEP: Duration = Duration::from_secs(60);
 /// For how long what is on its way is followed: until the next look.
 const FOLLOWED: Duration = SWEEP;
 
 /// Brings machines to what is wanted on them, until it is dropped.
-pub(crate) async fn sweep(keeper: &Keeper, cluster: &dyn Cluster) {
+pub(crate) async fn sweep(keeper: &TagReconciler, cluster: &dyn Cluster) {
     loop {
         sleep(SWEEP).await;
         if cluster.is_observing() || keeper.unsettled().is_empty() {
@@ -27,7 +27,7 @@ pub(crate) async fn sweep(keeper: &Keeper, cluster: &dyn Cluster) {
     }
 }
 
-async fn settle(keeper: &Keeper, cluster: &str) {
+async fn settle(keeper: &TagReconciler, cluster: &str) {
     let begun = Instant::now();
     loop {
         let open = keeper.unsettled();

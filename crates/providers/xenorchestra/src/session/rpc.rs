@@ -27,7 +27,7 @@ pub(super) async fn token(
     http: &HttpClient,
     config: &ServerConfig,
     credentials: Value,
-    wish: Value,
+    request: Value,
 ) -> Result<String, SignInError> {
     let work = async {
         let mut socket = Socket {
@@ -36,7 +36,7 @@ pub(super) async fn token(
             next: 1,
         };
         socket.ask("session.signIn", credentials).await?;
-        let token = socket.ask("token.create", wish).await?;
+        let token = socket.ask("token.create", request).await?;
         // The token is all; whether the server hears a good-bye does not matter.
         let _ = socket.stream.close(None).await;
         let token = token.as_str().filter(|token| !token.is_empty());

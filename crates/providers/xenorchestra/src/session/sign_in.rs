@@ -56,7 +56,7 @@ pub(super) fn client_id(url: &str, user: &str) -> String {
     format!("bowline-{}", short_hash(&text))
 }
 
-fn wish(config: &ServerConfig, user: &str) -> Value {
+fn request(config: &ServerConfig, user: &str) -> Value {
     let id = client_id(&config.url.to_string(), user);
     json!({ "client": { "id": id }, "description": DESCRIPTION, "expiresIn": LIFE })
 }
@@ -72,7 +72,7 @@ pub(super) async fn sign_in(way: &Way, clock: &Clock) -> Result<Token, SignInErr
         clock,
         user,
         password,
-        wish: wish(&way.config, user),
+        request: request(&way.config, user),
     };
     if password.reveal().contains(':') {
         return attempt.by_rpc().await;
@@ -91,7 +91,7 @@ struct Attempt<'a> {
     clock: &'a Clock,
     user: &'a str,
     password: &'a Secret,
-    wish: Value,
+    request: Value,
 }
 
 impl Attempt<'_> {
@@ -100,7 +100,7 @@ impl Attempt<'_> {
             user: self.user.to_owned(),
             password: self.password.clone(),
         };
-        let call = self.way.http.post(Route::new(route)).json(&self.wish);
+        let call = self.way.http.post(Route::new(route)).json(&self.request);
         // Once: a wrong password tried again locks the user out for longer.
         call.auth(auth).retry(RetryPolicy::never()).send().await
     }
@@ -146,7 +146,7 @@ impl Attempt<'_> {
             &self.way.http,
             &self.way.config,
             json!({ "email": self.user, "password": self.password.reveal() }),
-            self.wish.clone(),
+            self.request.clone(),
         );
         let value = value.await?;
         let made = self.clock.now();

@@ -40,7 +40,7 @@ fn proof_case_21_a_mark_is_ours_by_the_uid_of_the_cluster_alone() {
             "foreign" => ClusterMatch::Foreign,
             why => ClusterMatch::Unclear(why),
         };
-        let verdict = cluster.whose(&tags, uid);
+        let verdict = cluster.cluster_match(&tags, uid);
         assert_eq!(verdict, whose, "{cluster:?} {uid:?} {tags:?}");
     }
 }

@@ -6,8 +6,8 @@ use bowline_core::{Change, Impact};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
+use super::builder::{Action, attribute, seen};
 use super::children::kept_monitor;
-use super::sketch::{Action, attribute, seen};
 use super::{LISTENER, MONITOR, Planner, SeenPool, choose, remark};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::{WantedListener, WantedMonitor, WantedPool};
@@ -32,7 +32,7 @@ impl Planner<'_> {
                 let object = seen(LISTENER, &listener.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeListener { id, body };
-                self.sketch.change(object, vec![change], &why, action);
+                self.builder.change(object, vec![change], &why, action);
             }
         }
         if let Some(monitor) = kept_monitor(&wanted.monitor, Some(there)) {
@@ -41,7 +41,7 @@ impl Planner<'_> {
                 let object = seen(MONITOR, &wanted.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeMonitor { id, body };
-                self.sketch.change(object, vec![change], &why, action);
+                self.builder.change(object, vec![change], &why, action);
             }
         }
     }

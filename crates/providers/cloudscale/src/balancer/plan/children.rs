@@ -2,7 +2,7 @@
 
 use bowline_core::{Impact, StepId};
 
-use super::sketch::{Action, new, seen};
+use super::builder::{Action, new, seen};
 use super::{LISTENER, MONITOR, Place, Planner, SeenPool, remark};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::WantedMonitor;
@@ -37,7 +37,7 @@ impl<'a> Planner<'a> {
         let object = seen(LISTENER, &listener.name, listener.uuid);
         let why = remark(impact, Some(why), &self.base);
         let action = Action::DeleteListener(listener.uuid);
-        let step = self.sketch.delete(object, &why, action);
+        let step = self.builder.delete(object, &why, action);
         self.deleted.insert(listener.uuid, step);
         step
     }
@@ -102,7 +102,7 @@ impl<'a> Planner<'a> {
             after_delete,
         };
         let object = new(LISTENER, &wanted.name);
-        self.sketch.create(object, &body, &why, action);
+        self.builder.create(object, &body, &why, action);
     }
 
     fn delete_monitor(&mut self, place: &Place<'a>, monitor: &Monitor) -> StepId {
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
         let object = seen(MONITOR, &place.wanted.name, monitor.uuid);
         let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
         let action = Action::DeleteMonitor(monitor.uuid);
-        let step = self.sketch.delete(object, &why, action);
+        let step = self.builder.delete(object, &why, action);
         self.deleted.insert(monitor.uuid, step);
         step
     }
@@ -141,7 +141,7 @@ impl<'a> Planner<'a> {
             after_delete,
         };
         let object = new(MONITOR, &place.wanted.name);
-        self.sketch.create(object, &body, &why, action);
+        self.builder.create(object, &body, &why, action);
     }
 }
 

@@ -51,9 +51,9 @@ pub(crate) fn refusals(wanted: &Wanted, balancer: &LoadBalancer) -> Vec<Fault> {
 fn same_vips(wanted: &[VipWish], balancer: &LoadBalancer) -> bool {
     let there = &balancer.vip_addresses;
     wanted.len() == there.len()
-        && wanted.iter().zip(there).all(|(wish, vip)| {
-            vip.subnet == Some(wish.subnet)
-                && (wish.address.is_none() || wish.address == vip.address.parse().ok())
+        && wanted.iter().zip(there).all(|(request, vip)| {
+            vip.subnet == Some(request.subnet)
+                && (request.address.is_none() || request.address == vip.address.parse().ok())
         })
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bowline_core::{Impact, StepId};
 use uuid::Uuid;
 
-use super::sketch::{Action, PoolRef, attribute, new, seen};
+use super::builder::{Action, PoolRef, attribute, new, seen};
 use super::{MEMBER, Place, Planner, in_pool, remark};
 use crate::api::Member;
 use crate::balancer::desire::WantedMember;
@@ -89,7 +89,7 @@ impl<'a> Planner<'a> {
             node: member.node.clone(),
             after_delete,
         };
-        self.sketch.create(object, &body, &why, action)
+        self.builder.create(object, &body, &why, action)
     }
 
     fn delete_member(
@@ -107,7 +107,7 @@ impl<'a> Planner<'a> {
             // A pool that is being made has no members to lose.
             PoolRef::Made(step) => return step,
         };
-        self.sketch.delete(object, &why, action)
+        self.builder.delete(object, &why, action)
     }
 
     /// Name and whether it is enabled can be changed where they are.
@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
             let object = seen(MEMBER, called(place, &member.name), id);
             let why = remark(Impact::InPlace, None, &place.needs);
             let action = Action::ChangeMember { pool, id, body };
-            self.sketch.change(object, vec![change], &why, action);
+            self.builder.change(object, vec![change], &why, action);
         }
     }
 }

@@ -7,10 +7,10 @@
 //! because of us as long as others are wanted, and no port ever leads to members of another.
 
 mod attributes;
+mod builder;
 mod children;
 mod compare;
 mod members;
-mod sketch;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +24,10 @@ use super::desire::{Wanted, WantedPool};
 use super::ownership::{SERVICE_TAG, without_mark};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
 use bowline_core::StepNote;
+use builder::attribute;
+pub(crate) use builder::{Action, PlanBuilder, PoolRef, new, seen};
 use compare::choose;
 pub(crate) use compare::refusals;
-use sketch::attribute;
-pub(crate) use sketch::{Action, PlanBuilder, PoolRef, new, seen};
 
 // What things are called.
 pub(crate) const BALANCER: &str = "load balancer";
@@ -77,11 +77,11 @@ pub(crate) struct Circumstances<'a> {
 
 /// The plan of a load balancer that does not exist, in that zone.
 pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) -> PlanBuilder {
-    let mut sketch = PlanBuilder::default();
+    let mut builder = PlanBuilder::default();
     let body = wanted.body(zone);
     let object = new(BALANCER, &wanted.name);
     let nothing = remark(Impact::None, None, &[]);
-    let made = sketch.create(
+    let made = builder.create(
         object.clone(),
         &body,
         &nothing,
@@ -89,26 +89,26 @@ pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) ->
     );
     let needs = [made];
     let after = remark(Impact::None, Some("it is being made"), &needs);
-    let ready = sketch.wait(object, &after, Action::AwaitBalancer);
-    let mut planner = Planner::new(wanted, None, &mut sketch, vec![ready]);
+    let ready = builder.wait(object, &after, Action::AwaitBalancer);
+    let mut planner = Planner::new(wanted, None, &mut builder, vec![ready]);
     planner.pools();
     planner.floating_ips(floating_ips);
-    finish(&mut sketch, new(BALANCER, &wanted.name));
-    sketch
+    finish(&mut builder, new(BALANCER, &wanted.name));
+    builder
 }
 
 /// The plan of a load balancer that exists.
 pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>) -> PlanBuilder {
-    let mut sketch = PlanBuilder::default();
+    let mut builder = PlanBuilder::default();
     let balancer = &there.balancer;
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
     let mut needs = Vec::new();
     if balancer.is_changing() {
         let why = remark(Impact::None, Some("the cloud is at work on it"), &[]);
-        needs.push(sketch.wait(object(), &why, Action::AwaitBalancer));
+        needs.push(builder.wait(object(), &why, Action::AwaitBalancer));
     }
-    let waits = sketch.actions.len();
-    let mut planner = Planner::new(wanted, Some(there), &mut sketch, needs);
+    let waits = builder.actions.len();
+    let mut planner = Planner::new(wanted, Some(there), &mut builder, needs);
     if around.marking {
         planner.tags();
     }
@@ -123,36 +123,36 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
             planner.tags();
         }
     }
-    if sketch.actions.len() > waits {
-        finish(&mut sketch, object());
+    if builder.actions.len() > waits {
+        finish(&mut builder, object());
     }
-    sketch
+    builder
 }
 
 /// Adds the end of a load balancer that nobody wants any more, after everything else.
-pub(crate) fn remove(sketch: &mut PlanBuilder, balancer: &LoadBalancer) {
+pub(crate) fn remove(builder: &mut PlanBuilder, balancer: &LoadBalancer) {
     let id = balancer.uuid;
     let object = || seen(BALANCER, &balancer.name, id);
-    let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
+    let mut needs: Vec<StepId> = (0..builder.actions.len()).collect();
     if balancer.is_changing() {
         let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
-        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd(id)));
+        needs.push(builder.wait(object(), &why, Action::AwaitBalancerOrItsEnd(id)));
     }
     let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
-    let deleted = sketch.delete(object(), &why, Action::DeleteBalancer(id));
+    let deleted = builder.delete(object(), &why, Action::DeleteBalancer(id));
     let needs = [deleted];
     let after = remark(Impact::None, Some("it is being removed"), &needs);
-    sketch.wait(object(), &after, Action::AwaitItsEnd(id));
+    builder.wait(object(), &after, Action::AwaitItsEnd(id));
 }
 
 /// Adds the end of what we made on a load balancer that was there before, and stays. The mark goes last.
-pub(crate) fn release(sketch: &mut PlanBuilder, there: &Seen, service_uid: &str) {
+pub(crate) fn release(builder: &mut PlanBuilder, there: &Seen, service_uid: &str) {
     let balancer = &there.balancer;
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
-    let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
+    let mut needs: Vec<StepId> = (0..builder.actions.len()).collect();
     if balancer.is_changing() {
         let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
-        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd(balancer.uuid)));
+        needs.push(builder.wait(object(), &why, Action::AwaitBalancerOrItsEnd(balancer.uuid)));
     }
     let is_ours =
         |it: &&SeenPool| it.pool.tags.get(SERVICE_TAG).map(String::as_str) == Some(service_uid);
@@ -163,25 +163,25 @@ pub(crate) fn release(sketch: &mut PlanBuilder, there: &Seen, service_uid: &str)
             let object = seen(LISTENER, &listener.name, listener.uuid);
             let why = remark(Impact::Interrupts, reason, &needs);
             let action = Action::DeleteListener(listener.uuid);
-            needs.push(sketch.delete(object, &why, action));
+            needs.push(builder.delete(object, &why, action));
         }
         let object = seen(POOL, &pool.pool.name, pool.pool.uuid);
         let why = remark(Impact::None, reason, &needs);
         let action = Action::DeletePool(pool.pool.uuid);
-        needs.push(sketch.delete(object, &why, action));
+        needs.push(builder.delete(object, &why, action));
     }
     let (before, after) = (json!(balancer.tags), json!(without_mark(balancer)));
     let (change, body) = attribute("tags", before, after);
     let why = remark(Impact::None, Some("it is nobody's any more"), &needs);
     let id = balancer.uuid;
     let action = Action::ReleaseBalancer { id, body };
-    sketch.change(object(), vec![change], &why, action);
+    builder.change(object(), vec![change], &why, action);
 }
 
 /// Everything is done only when the cloud has done it.
-fn finish(sketch: &mut PlanBuilder, object: bowline_core::ResourceRef) {
+fn finish(builder: &mut PlanBuilder, object: bowline_core::ResourceRef) {
     let why = remark(Impact::None, Some("the changes take effect"), &[]);
-    sketch.wait(object, &why, Action::AwaitBalancer);
+    builder.wait(object, &why, Action::AwaitBalancer);
 }
 
 fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
@@ -203,7 +203,7 @@ struct Place<'a> {
 struct Planner<'a> {
     wanted: &'a Wanted,
     there: Option<&'a Seen>,
-    sketch: &'a mut PlanBuilder,
+    builder: &'a mut PlanBuilder,
     /// What every step has to wait for.
     base: Vec<StepId>,
     /// What has a step that deletes it.
@@ -214,13 +214,13 @@ impl<'a> Planner<'a> {
     fn new(
         wanted: &'a Wanted,
         there: Option<&'a Seen>,
-        sketch: &'a mut PlanBuilder,
+        builder: &'a mut PlanBuilder,
         base: Vec<StepId>,
     ) -> Self {
         Self {
             wanted,
             there,
-            sketch,
+            builder,
             base,
             deleted: BTreeMap::new(),
         }
@@ -263,7 +263,7 @@ impl<'a> Planner<'a> {
         let object = seen(BALANCER, &balancer.name, balancer.uuid);
         let why = remark(Impact::None, None, &self.base);
         let action = Action::ChangeBalancer(body);
-        self.sketch.change(object, vec![change], &why, action);
+        self.builder.change(object, vec![change], &why, action);
     }
 
     fn pools(&mut self) {
@@ -306,7 +306,7 @@ impl<'a> Planner<'a> {
                     let object = new(POOL, &wanted_pool.name);
                     let why = remark(Impact::None, None, &self.base);
                     let action = Action::CreatePool(body.clone());
-                    let step = self.sketch.create(object, &body, &why, action);
+                    let step = self.builder.create(object, &body, &why, action);
                     needs.push(step);
                     PoolRef::Made(step)
                 };
@@ -362,7 +362,7 @@ impl<'a> Planner<'a> {
         let reason = Some("no port of the Service wants it");
         let why = remark(Impact::None, reason, &needs);
         let action = Action::DeletePool(pool.pool.uuid);
-        self.sketch.delete(object, &why, action);
+        self.builder.delete(object, &why, action);
     }
 
     fn floating_ips(&mut self, all: &[FloatingIp]) {
@@ -384,7 +384,7 @@ impl<'a> Planner<'a> {
             let why = remark(impact, None, &self.base);
             let action = Action::MoveFloatingIp(*address);
             let object = new(FLOATING_IP, address.to_string());
-            self.sketch.change(object, vec![change], &why, action);
+            self.builder.change(object, vec![change], &why, action);
         }
     }
 }

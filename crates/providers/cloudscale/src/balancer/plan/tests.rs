@@ -34,15 +34,15 @@ fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
 
 /// Carries out as many steps, and looks after each whether traffic goes on.
 fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
-    let sketch = planned(wanted, model);
+    let builder = planned(wanted, model);
     let before = model.members_by_pool();
     let paths = Paths::of(wanted, model);
-    for (number, action) in sketch.actions.iter().enumerate().take(steps) {
+    for (number, action) in builder.actions.iter().enumerate().take(steps) {
         let refused = model.apply(number, action);
         assert_eq!(
             refused, None,
             "step {number} {action:?} of {:#?}",
-            sketch.plan.steps
+            builder.plan.steps
         );
         paths.check(model, number);
         for (pool, count) in model.members_by_pool() {
@@ -114,12 +114,12 @@ proptest! {
             return Ok(());
         };
         let around = Circumstances { scope: Scope::Members, ..around(&model) };
-        let sketch = reconcile(&wanted, &there, around);
+        let builder = reconcile(&wanted, &there, around);
         let before = model.clone();
-        for (number, action) in sketch.actions.iter().enumerate() {
+        for (number, action) in builder.actions.iter().enumerate() {
             prop_assert_eq!(model.apply(number, action), None);
         }
-        prop_assert!(sketch.plan.impact() <= Impact::InPlace);
+        prop_assert!(builder.plan.impact() <= Impact::InPlace);
         let (mut was, mut is) = (before, model);
         for pool in was.pools_mut().chain(is.pools_mut()) {
             pool.members.clear();
@@ -129,9 +129,9 @@ proptest! {
 
     #[test]
     fn steps_only_need_what_comes_before_and_say_what_they_change(case in case()) {
-        let sketch = planned(&case.wanted, &case.model);
-        prop_assert_eq!(sketch.plan.steps.len(), sketch.actions.len());
-        for (number, step) in sketch.plan.steps.iter().enumerate() {
+        let builder = planned(&case.wanted, &case.model);
+        prop_assert_eq!(builder.plan.steps.len(), builder.actions.len());
+        for (number, step) in builder.plan.steps.iter().enumerate() {
             prop_assert!(step.needs.iter().all(|need| *need < number));
             let says = match step.verb {
                 bowline_core::Verb::Create => !step.changes.is_empty(),
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The wish of fixture F with two nodes, changed by `change`.
+/// The request of fixture F with two nodes, changed by `change`.
 fn fixture(change: impl FnOnce(&mut bowline_core::Service)) -> Wanted {
     let mut service = service();
     change(&mut service);
@@ -223,9 +223,9 @@ fn steps_say_what_they_mean_for_traffic() {
     let gone = fixture(|service| service.ports[0].name = "x".into());
     assert_eq!(planned(&gone, &model).plan.impact(), Impact::Interrupts);
     let balancer = &model.there.as_ref().unwrap().balancer;
-    let mut sketch = PlanBuilder::default();
-    remove(&mut sketch, balancer);
-    assert_eq!(sketch.plan.impact(), Impact::Destroys);
+    let mut builder = PlanBuilder::default();
+    remove(&mut builder, balancer);
+    assert_eq!(builder.plan.impact(), Impact::Destroys);
 }
 
 #[test]

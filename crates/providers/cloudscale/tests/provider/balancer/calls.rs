@@ -86,9 +86,9 @@ async fn many_services_share_one_look_at_the_cloud() {
     let mut wishes = Vec::new();
     for service in services {
         shop.service = service;
-        wishes.push(shop.wish(Goal::Present));
+        wishes.push(shop.request(Goal::Present));
     }
-    let drafts = join_all(wishes.iter().map(|wish| shop.balancers().draft(wish))).await;
+    let drafts = join_all(wishes.iter().map(|request| shop.balancers().draft(request))).await;
     assert!(
         drafts
             .iter()

@@ -36,11 +36,11 @@ impl Harness {
     }
 
     pub(crate) async fn marked(&self) -> Vec<TaggedBalancer> {
-        let wish = self.wish(Goal::Present);
+        let request = self.request(Goal::Present);
         let marks = ClusterMarks {
-            name: &wish.cluster_name,
-            uid: wish.cluster_uid.as_deref(),
-            nodes: &wish.nodes,
+            name: &request.cluster_name,
+            uid: request.cluster_uid.as_deref(),
+            nodes: &request.nodes,
         };
         let marked = self.balancers().marked(marks).await;
         marked.unwrap()

@@ -319,7 +319,7 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
     let adopted = shop.place(spec);
     let marked = shop.marked().await;
     let unsure = matches!(
-        marked[0].whose,
+        marked[0].cluster,
         ClusterMatch::Unclear(_) | ClusterMatch::Foreign
     );
     assert!(unsure, "names are given twice: {marked:?}");
@@ -330,7 +330,7 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
         panic!("{marked:?}");
     };
     assert_eq!((&orphan.id, &*orphan.service_uid), (&uuid, OTHER_UID));
-    assert_eq!(orphan.whose, ClusterMatch::Ours);
+    assert_eq!(orphan.cluster, ClusterMatch::Ours);
     assert_eq!(shop.calls().len(), 1);
     let mut changed = orphan.clone();
     changed.service_uid = UID.into();

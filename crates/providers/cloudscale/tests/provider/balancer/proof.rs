@@ -219,7 +219,7 @@ async fn proof_case_21_two_clusters_of_one_name_with_one_manifest_do_not_meet() 
         shop.delete().await.good();
         assert_eq!(shop.writes(), [""; 0]);
         let marked = shop.marked().await;
-        assert_eq!(marked[0].whose, bowline_core::ClusterMatch::Foreign);
+        assert_eq!(marked[0].cluster, bowline_core::ClusterMatch::Foreign);
     }
     assert_eq!(shop.balancer().tags, first.tags);
 }

@@ -37,7 +37,7 @@ impl ExoscaleActions {
             Ok(None) | Err(_) => return Err(error.into()),
         };
         let named = there.iter().find(|it| it.name == body.name).cloned();
-        let own = there.iter().find(|it| self.family().is_own(it));
+        let own = there.iter().find(|it| self.context().is_own(it));
         // What has appeared since nobody could be told about it is what was asked for.
         let made = named
             .clone()

@@ -12,9 +12,9 @@ use crate::balancer::examples::{
 const GONE: &str = "22222222-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 
 fn claim_in(around: &Around, found: &LoadBalancer) -> Result<Claim, Lack> {
-    let (settings, faults) = Settings::read(&around.wish.service);
+    let (settings, faults) = Settings::read(&around.request.service);
     assert_eq!(faults, []);
-    around.family().claim(found, &settings)
+    around.context().claim(found, &settings)
 }
 
 fn ours(port: u16) -> Value {
@@ -173,7 +173,7 @@ fn external_and_what_was_attached_once_stay_attached() {
     let mut around = Around::new(&service, &[]);
     around.record.attached.insert(L1.parse().unwrap());
     assert_eq!(claim_in(&around, &own), Ok(Claim::Attached));
-    Arc::make_mut(&mut around.wish.rules).adoption = NamespaceRule::Any;
+    Arc::make_mut(&mut around.request.rules).adoption = NamespaceRule::Any;
     let adopted = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Adopted)));
     assert_eq!(claim_in(&around, &own), adopted);
     let foreign = balancer("x", &json!({}), &[]);
@@ -190,20 +190,20 @@ fn owners_hand_over_and_operators_allow() {
     let refused = Ok(Claim::NotOurs);
     assert_eq!(claim_in(&around, &marked(OTHER)), refused);
     // The operator's word never covers what a living Service has, whether by mark or without.
-    Arc::make_mut(&mut around.wish.rules).adoption = NamespaceRule::Any;
+    Arc::make_mut(&mut around.request.rules).adoption = NamespaceRule::Any;
     assert_eq!(claim_in(&around, &marked(OTHER)), refused);
     let mut user = annotated(&[("id", L1)]);
     user.uid = OTHER.into();
     shows_address(&mut user);
     let mut used = Around::new(&service, &all(&user));
-    Arc::make_mut(&mut used.wish.rules).adoption = NamespaceRule::Any;
+    Arc::make_mut(&mut used.request.rules).adoption = NamespaceRule::Any;
     let plain = balancer("x", &json!({}), &[]);
     assert_eq!(claim_in(&used, &plain), refused);
     // Of one that is gone it does, on proof.
     assert_eq!(claim_in(&around, &marked(GONE)), Err(Lack::Services));
-    around.wish.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
+    around.request.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
     assert_eq!(claim_in(&around, &marked(GONE)), refused);
-    around.wish.living = Some(Arc::new([UID.to_owned()].into()));
+    around.request.living = Some(Arc::new([UID.to_owned()].into()));
     let adopted = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Adopted)));
     assert_eq!(claim_in(&around, &marked(GONE)), adopted);
     // The owner's word.
@@ -224,13 +224,13 @@ fn what_a_service_of_the_same_name_left_returns_on_proof() {
     let found = balancer(&format!("k8s-{GONE}"), &labels, &[]);
     let mut around = Around::new(&service(), &[]);
     assert_eq!(claim_in(&around, &found), Err(Lack::Services));
-    around.wish.living = Some(Arc::new([UID.to_owned()].into()));
+    around.request.living = Some(Arc::new([UID.to_owned()].into()));
     let returned = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Returned)));
     assert_eq!(claim_in(&around, &found), returned);
-    around.wish.cluster_uid = None;
+    around.request.cluster_uid = None;
     assert_eq!(claim_in(&around, &found), Ok(Claim::NotOurs));
     let mut other = Around::new(&named("other", UID), &[]);
-    other.wish.living = Some(Arc::new([UID.to_owned()].into()));
+    other.request.living = Some(Arc::new([UID.to_owned()].into()));
     assert_eq!(claim_in(&other, &found), Ok(Claim::NotOurs));
 }
 
@@ -291,8 +291,8 @@ fn a_service_of_a_load_balancer_is_known_by_its_name_the_record_or_what_it_serve
         let listener = read_listener(listener);
         let all = [Arc::new(me.clone()), Arc::new(them.clone())];
         let mut around = Around::new(me, &all);
-        around.wish.living = Some(Arc::new([UID.to_owned(), OTHER.to_owned()].into()));
-        let verdict = match around.family().judge(&listener) {
+        around.request.living = Some(Arc::new([UID.to_owned(), OTHER.to_owned()].into()));
+        let verdict = match around.context().judge(&listener) {
             Ok(ServiceOwner::Ours) => "ours",
             Ok(ServiceOwner::Another(_)) => "another",
             Ok(ServiceOwner::LeftOver) => "left over",
@@ -307,25 +307,25 @@ fn a_service_of_a_load_balancer_is_known_by_its_name_the_record_or_what_it_serve
 fn what_is_lacked_is_said_and_elsewhere_ports_prove_nothing() {
     let mut around = Around::new(&service(), &[]);
     let left = read_listener(listener(1, &format!("{GONE}-80"), 80, 30080));
-    assert_eq!(around.family().judge(&left), Err(Lack::Services));
-    assert_eq!(around.family().whose(&left), ServiceOwner::Foreign);
-    around.wish.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
-    assert_eq!(around.family().judge(&left), Ok(ServiceOwner::Foreign));
+    assert_eq!(around.context().judge(&left), Err(Lack::Services));
+    assert_eq!(around.context().owner(&left), ServiceOwner::Foreign);
+    around.request.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
+    assert_eq!(around.context().judge(&left), Ok(ServiceOwner::Foreign));
     let serving = read_listener(listener(1, "x", 80, 30080));
     around.pools = None;
-    assert_eq!(around.family().judge(&serving), Err(Lack::Pools));
+    assert_eq!(around.context().judge(&serving), Err(Lack::Pools));
     let elsewhere = OwnershipContext {
         by_ports: false,
-        ..around.family()
+        ..around.context()
     };
     assert_eq!(elsewhere.judge(&serving), Ok(ServiceOwner::Foreign));
-    assert!(!around.family().is_surely_ours(&serving));
+    assert!(!around.context().is_surely_ours(&serving));
     // A node port of none is no node port.
     let mut portless = service();
     portless.ports = vec![port("TCP", 80, 0)];
     let around = Around::new(&portless, &[]);
     let nowhere = read_listener(listener(1, "x", 80, 0));
-    assert_eq!(around.family().judge(&nowhere), Ok(ServiceOwner::Foreign));
+    assert_eq!(around.context().judge(&nowhere), Ok(ServiceOwner::Foreign));
 }
 
 #[test]
@@ -333,18 +333,18 @@ fn labels_hold_only_what_labels_can() {
     let mut service = service();
     service.key.name = "a".repeat(80);
     let mut around = Around::new(&service, &[]);
-    around.wish.cluster_name = "Zürich 1/a".into();
-    around.wish.cluster_uid = Some("a/b".into());
-    let labels = around.family().labels();
+    around.request.cluster_name = "Zürich 1/a".into();
+    around.request.cluster_uid = Some("a/b".into());
+    let labels = around.context().labels();
     assert_eq!(labels[CLUSTER_LABEL], "Z-rich-1-a");
     assert_eq!(labels[SERVICE_LABEL], UID);
     assert_eq!(labels[NAME_LABEL].len(), 63);
     assert!(labels[SERVICE_MARK].starts_with("sha256-"));
     let marked = balancer("x", &json!(labels), &[]);
     assert_eq!(claim_in(&around, &marked), Ok(Claim::Managed(By::Mark)));
-    around.wish.cluster_name = String::new();
-    around.wish.cluster_uid = None;
-    let labels = around.family().labels();
+    around.request.cluster_name = String::new();
+    around.request.cluster_uid = None;
+    let labels = around.context().labels();
     assert!(!labels.contains_key(CLUSTER_LABEL) && !labels.contains_key(CLUSTER_UID_MARK));
 }
 
@@ -362,7 +362,7 @@ fn the_labels_say_whose_cluster_it_is() {
     ) {
         let uid = Some(uid).filter(|uid| !uid.is_empty());
         let labels = labels(marks);
-        let verdict = whose_cluster("blue", uid, &balancer("x", &labels, &[]));
+        let verdict = cluster_match("blue", uid, &balancer("x", &labels, &[]));
         match wanted {
             "ours" => assert_eq!(verdict, Cluster::Ours, "{uid:?} {labels}"),
             "foreign" => assert_eq!(verdict, Cluster::Foreign, "{uid:?} {labels}"),

@@ -81,7 +81,7 @@ pub(crate) struct Managed {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) family: OwnershipContext<'a>,
+    pub(crate) context: OwnershipContext<'a>,
     /// None: the load balancer is looked after elsewhere.
     pub(crate) managed: Option<&'a Managed>,
     pub(crate) services: &'a [WantedService],
@@ -100,7 +100,7 @@ fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> S
 
 /// The plan of a load balancer that does not exist.
 pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
-    let mut sketch = PlanBuilder::default();
+    let mut builder = PlanBuilder::default();
     let body = NewLoadBalancer {
         name: managed.name.clone(),
         description: managed.description.clone(),
@@ -110,21 +110,21 @@ pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     let shown = fields(&body);
     let nothing = remark(Impact::None, None, &[]);
     let action = Action::CreateBalancer(body);
-    let made = sketch.create(object.clone(), &shown, &nothing, action);
+    let made = builder.create(object.clone(), &shown, &nothing, action);
     let needs = [made];
     let why = remark(Impact::None, Some("it is being made"), &needs);
-    let ready = sketch.wait(object.clone(), &why, Action::AwaitAddress);
+    let ready = builder.wait(object.clone(), &why, Action::AwaitAddress);
     for service in wanted.services {
-        add(&mut sketch, &service.body(wanted.pool), None, &[ready]);
+        add(&mut builder, &service.body(wanted.pool), None, &[ready]);
     }
-    label(&mut sketch, object, managed, &managed.labels, &[ready]);
-    sketch
+    label(&mut builder, object, managed, &managed.labels, &[ready]);
+    builder
 }
 
 /// Gives a load balancer with these labels those that the Service asks for: a step of its own, so that a label which the
 /// cloud refuses keeps it from neither its marks nor anything else.
 fn label(
-    sketch: &mut PlanBuilder,
+    builder: &mut PlanBuilder,
     object: ResourceRef,
     managed: &Managed,
     there: &BTreeMap<String, String>,
@@ -138,29 +138,29 @@ fn label(
     labels.extend(managed.labels.clone());
     let changes = vec![change("labels", json!(there), json!(labels))];
     let why = remark(Impact::None, Some("the Service asks for them"), needs);
-    sketch.change(object, changes, &why, Action::LabelBalancer(labels));
+    builder.change(object, changes, &why, Action::LabelBalancer(labels));
 }
 
-fn add(sketch: &mut PlanBuilder, body: &NewService, why: Option<&str>, needs: &[StepId]) {
+fn add(builder: &mut PlanBuilder, body: &NewService, why: Option<&str>, needs: &[StepId]) {
     let object = new(SERVICE, &body.name);
     let remark = remark(Impact::None, why, needs);
     let action = Action::AddService(body.clone());
-    sketch.create(object, &fields(body), &remark, action);
+    builder.create(object, &fields(body), &remark, action);
 }
 
 /// The plan of a load balancer that exists.
 pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilder {
-    let mut sketch = PlanBuilder::default();
+    let mut builder = PlanBuilder::default();
     let mut base = Vec::new();
     if there.state == LoadBalancerState::Creating || there.address().is_none() {
         let object = seen(BALANCER, &there.name, there.id);
         let why = remark(Impact::None, Some("it is being made"), &[]);
-        base.push(sketch.wait(object, &why, Action::AwaitAddress));
+        base.push(builder.wait(object, &why, Action::AwaitAddress));
     }
     let mut planner = Planner {
         wanted,
         there,
-        sketch: &mut sketch,
+        builder: &mut builder,
         base,
     };
     if let Some(managed) = wanted.managed {
@@ -168,13 +168,13 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilde
     }
     planner.stale_services();
     planner.wanted_services();
-    sketch
+    builder
 }
 
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
     there: &'a LoadBalancer,
-    sketch: &'a mut PlanBuilder,
+    builder: &'a mut PlanBuilder,
     /// What every step has to wait for.
     base: Vec<StepId>,
 }
@@ -190,7 +190,7 @@ impl Planner<'_> {
             let changes = vec![change("labels", json!(there.labels), json!(labels))];
             let why = remark(Impact::None, Some("it is this Service's"), &self.base);
             let action = Action::MarkBalancer(labels.clone());
-            let marked = self.sketch.change(object(), changes, &why, action);
+            let marked = self.builder.change(object(), changes, &why, action);
             self.base.push(marked);
         }
         let mut body = LoadBalancerChange::default();
@@ -212,11 +212,11 @@ impl Planner<'_> {
             }
             let why = remark(Impact::None, None, &self.base);
             let action = Action::ChangeBalancer(body);
-            self.sketch.change(object(), changes, &why, action);
+            self.builder.change(object(), changes, &why, action);
         }
-        label(self.sketch, object(), managed, &there.labels, &self.base);
+        label(self.builder, object(), managed, &there.labels, &self.base);
         // One that no annotation asked for is somebody else's words.
-        let is_ours = self.wanted.family.record.describes_balancer;
+        let is_ours = self.wanted.context.record.describes_balancer;
         if !described && is_ours && !there.description.is_empty() {
             let changes = vec![change("description", &*there.description, Value::Null)];
             self.reset(object(), changes, Action::ResetDescription);
@@ -225,11 +225,11 @@ impl Planner<'_> {
 
     fn reset(&mut self, object: ResourceRef, changes: Vec<Change>, action: Action) {
         if !self.wanted.may_reset {
-            self.sketch.plan.notices.push(cannot_reset(&object));
+            self.builder.plan.notices.push(cannot_reset(&object));
             return;
         }
         let why = remark(Impact::None, None, &self.base);
-        self.sketch.change(object, changes, &why, action);
+        self.builder.change(object, changes, &why, action);
     }
 
     fn stale_services(&mut self) {
@@ -241,14 +241,14 @@ impl Planner<'_> {
             if is_wanted(service) {
                 continue;
             }
-            match self.wanted.family.whose(service) {
+            match self.wanted.context.owner(service) {
                 ServiceOwner::Ours => {
                     let why = "no port of the Service wants it";
                     self.delete(service, why, Impact::Interrupts);
                 }
                 ServiceOwner::Another(other) if self.wanted.managed.is_some() => {
                     let notice = shared(self.there, service, &other.key);
-                    self.sketch.plan.notices.push(notice);
+                    self.builder.plan.notices.push(notice);
                 }
                 ServiceOwner::Another(_) | ServiceOwner::LeftOver | ServiceOwner::Foreign => {}
             }
@@ -262,7 +262,7 @@ impl Planner<'_> {
             balancer: self.there.id,
             id: service.id,
         };
-        self.sketch.delete(object, &why, action)
+        self.builder.delete(object, &why, action)
     }
 
     fn wanted_services(&mut self) {
@@ -270,18 +270,18 @@ impl Planner<'_> {
             let mut all = self.there.services.items.iter();
             let Some(there) = all.find(|it| is_at(it, &wanted.entrance)) else {
                 let body = wanted.body(self.wanted.pool);
-                add(self.sketch, &body, None, &self.base);
+                add(self.builder, &body, None, &self.base);
                 continue;
             };
-            let family = self.wanted.family;
-            let problem = match family.whose(there) {
+            let context = self.wanted.context;
+            let problem = match context.owner(there) {
                 ServiceOwner::Ours | ServiceOwner::LeftOver => None,
-                ServiceOwner::Foreign if family.may_replace() => None,
+                ServiceOwner::Foreign if context.may_replace() => None,
                 ServiceOwner::Foreign => Some(in_use(there, None)),
                 ServiceOwner::Another(other) => Some(in_use(there, Some(&other.key))),
             };
             match problem {
-                Some(problem) => self.sketch.plan.problems.push(problem),
+                Some(problem) => self.builder.plan.problems.push(problem),
                 None => self.service(wanted, there),
             }
         }
@@ -294,7 +294,7 @@ impl Planner<'_> {
             let mut needs = self.base.clone();
             needs.push(self.delete(there, why, Impact::Interrupts));
             let why = Some("in the place of the one with another pool");
-            add(self.sketch, &wanted.body(pool), why, &needs);
+            add(self.builder, &wanted.body(pool), why, &needs);
             return;
         }
         let object = || seen(SERVICE, &there.name, there.id);
@@ -306,9 +306,9 @@ impl Planner<'_> {
                 change: difference.body,
             };
             let changes = difference.changes;
-            self.sketch.change(object(), changes, &why, action);
+            self.builder.change(object(), changes, &why, action);
         }
-        let is_ours = self.wanted.family.record.describes_services;
+        let is_ours = self.wanted.context.record.describes_services;
         if wanted.description.is_empty() && is_ours && !there.description.is_empty() {
             let changes = vec![change("description", &*there.description, Value::Null)];
             self.reset(object(), changes, Action::ResetServiceDescription(there.id));
@@ -323,13 +323,13 @@ pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
         all.any(|it| is_at(service, &it.entrance))
     };
     let mut all = there.services.items.iter();
-    all.any(|it| is_changing(it) && concerns(it)) || is_at_work(wanted.family, there)
+    all.any(|it| is_changing(it) && concerns(it)) || is_at_work(wanted.context, there)
 }
 
 /// Whether the cloud is at work on a service of the Service's.
-pub(crate) fn is_at_work(family: OwnershipContext<'_>, there: &LoadBalancer) -> bool {
+pub(crate) fn is_at_work(context: OwnershipContext<'_>, there: &LoadBalancer) -> bool {
     let mut all = there.services.items.iter();
-    all.any(|it| is_changing(it) && family.whose(it) == ServiceOwner::Ours)
+    all.any(|it| is_changing(it) && context.owner(it) == ServiceOwner::Ours)
 }
 
 fn is_changing(service: &LoadBalancerService) -> bool {

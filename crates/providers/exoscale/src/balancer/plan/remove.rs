@@ -8,21 +8,21 @@ use crate::balancer::ownership::{OwnershipContext, ServiceOwner};
 
 /// Adds the removal of a load balancer, as far as it is the Service's, to a plan.
 pub(crate) fn remove(
-    sketch: &mut PlanBuilder,
-    family: OwnershipContext<'_>,
+    builder: &mut PlanBuilder,
+    context: OwnershipContext<'_>,
     there: &LoadBalancer,
     manages: bool,
 ) {
     let object = || seen(BALANCER, &there.name, there.id);
     if manages && there.state == LoadBalancerState::Deleting {
         let why = remark(Impact::None, Some("it is being removed"), &[]);
-        sketch.wait(object(), &why, Action::AwaitEnd(there.id));
+        builder.wait(object(), &why, Action::AwaitEnd(there.id));
         return;
     }
     let mut needs = Vec::new();
     let mut stay = 0_usize;
     for service in &there.services.items {
-        let goes = match family.whose(service) {
+        let goes = match context.owner(service) {
             ServiceOwner::Ours => true,
             // Left by an earlier Service on what is this one's.
             ServiceOwner::LeftOver => manages,
@@ -38,13 +38,13 @@ pub(crate) fn remove(
             id: service.id,
         };
         let service = seen(SERVICE, &service.name, service.id);
-        needs.push(sketch.delete(service, &why, action));
+        needs.push(builder.delete(service, &why, action));
     }
     if manages && stay == 0 {
         let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
-        sketch.delete(object(), &why, Action::DeleteBalancer(there.id));
+        builder.delete(object(), &why, Action::DeleteBalancer(there.id));
     } else if manages {
-        sketch.plan.notices.push(Notice {
+        builder.plan.notices.push(Notice {
             warning: true,
             reason: SHARED,
             message: format!(

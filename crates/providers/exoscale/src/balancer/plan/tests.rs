@@ -14,8 +14,8 @@ use crate::balancer::settings::Settings;
 use crate::config::LocalPolicyHealthCheck;
 
 /// `verb kind name: impact` of every step.
-fn steps(sketch: &PlanBuilder) -> Vec<String> {
-    let all = sketch.plan.steps.iter();
+fn steps(builder: &PlanBuilder) -> Vec<String> {
+    let all = builder.plan.steps.iter();
     all.map(|it| format!("{} {}: {}", it.verb, it.object, it.impact))
         .collect()
 }
@@ -48,7 +48,7 @@ fn plan(
 }
 
 fn plan_in(around: &Around, there: &LoadBalancer, manages: bool) -> PlanBuilder {
-    let managed = managed(&around.wish.service);
+    let managed = managed(&around.request.service);
     plan_of(around, there, manages.then_some(&managed), P1, true)
 }
 
@@ -60,9 +60,9 @@ fn plan_of(
     may_reset: bool,
 ) -> PlanBuilder {
     let wanted = Wanted {
-        family: around.family(),
+        context: around.context(),
         managed,
-        services: &services(&around.wish.service),
+        services: &services(&around.request.service),
         pool: pool.parse().unwrap(),
         may_reset,
     };
@@ -105,9 +105,9 @@ fn each_difference_has_its_impact() {
             _ => vec![],
         };
         let there = balancer(&name, &json!({}), &[listener]);
-        let sketch = plan(&annotated(&[]), &[], &there, true);
-        assert_eq!(steps(&sketch), wanted, "{what}");
-        assert_eq!(sketch.actions.len(), sketch.plan.steps.len());
+        let builder = plan(&annotated(&[]), &[], &there, true);
+        assert_eq!(steps(&builder), wanted, "{what}");
+        assert_eq!(builder.actions.len(), builder.plan.steps.len());
     }
 }
 
@@ -125,8 +125,8 @@ fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
             listener(4, "theirs", 83, 30083),
         ],
     );
-    let deleted = |sketch: &PlanBuilder| -> Vec<u16> {
-        let steps = sketch.plan.steps.iter();
+    let deleted = |builder: &PlanBuilder| -> Vec<u16> {
+        let steps = builder.plan.steps.iter();
         let deletions = steps.filter(|it| it.verb == Verb::Delete);
         let names = deletions.map(|it| it.object.name.clone());
         let at = |name: String| {
@@ -138,11 +138,11 @@ fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
     assert_eq!(deleted(&plan(&service, &all, &there, false)), [81]);
     assert_eq!(deleted(&plan(&service, &all, &there, true)), [81]);
     for manages in [true, false] {
-        let mut sketch = PlanBuilder::default();
+        let mut builder = PlanBuilder::default();
         let around = Around::new(&service, &all);
-        remove(&mut sketch, around.family(), &there, manages);
-        assert_eq!(deleted(&sketch), [80, 81]);
-        assert_eq!(sketch.plan.notices.len(), usize::from(manages));
+        remove(&mut builder, around.context(), &there, manages);
+        assert_eq!(deleted(&builder), [80, 81]);
+        assert_eq!(builder.plan.notices.len(), usize::from(manages));
     }
 }
 
@@ -163,21 +163,21 @@ fn a_mark_that_is_needed_comes_before_everything_else() {
         panic!("{:?}", unhurried.actions);
     };
     assert_eq!(change.labels.as_ref().map(BTreeMap::len), Some(2));
-    let sketch = reconciled(true, &there);
-    let Action::MarkBalancer(labels) = &sketch.actions[0] else {
-        panic!("{:?}", sketch.actions);
+    let builder = reconciled(true, &there);
+    let Action::MarkBalancer(labels) = &builder.actions[0] else {
+        panic!("{:?}", builder.actions);
     };
     assert_eq!((labels["team"].as_str(), labels.len()), ("a", 2));
     assert!(
-        sketch.plan.steps[1..]
+        builder.plan.steps[1..]
             .iter()
             .all(|it| it.needs.contains(&0))
     );
-    assert_eq!(sketch.actions.len(), 4);
+    assert_eq!(builder.actions.len(), 4);
     let marked = balancer("edge", &json!(labels), &[ours(80)]);
-    let sketch = reconciled(true, &marked);
+    let builder = reconciled(true, &marked);
     assert!(
-        !sketch
+        !builder
             .actions
             .iter()
             .any(|it| matches!(it, Action::MarkBalancer(_)))
@@ -203,14 +203,14 @@ fn a_port_that_somebody_else_has_is_refused_and_the_others_are_served() {
     );
     let mut around = Around::new(&service, &all);
     for manages in [true, false] {
-        let sketch = plan_in(&around, &there, manages);
+        let builder = plan_in(&around, &there, manages);
         assert_eq!(
-            steps(&sketch),
+            steps(&builder),
             [format!("create service {UID}-82: no impact")]
         );
-        let reasons: Vec<&str> = sketch.plan.problems.iter().map(|it| it.reason).collect();
+        let reasons: Vec<&str> = builder.plan.problems.iter().map(|it| it.reason).collect();
         assert_eq!(reasons, ["PortInUse"; 2]);
-        for problem in &sketch.plan.problems {
+        for problem in &builder.plan.problems {
             let text = &problem.message;
             assert!(
                 !text.contains("theirs") && !text.contains(L1) && !text.contains(OTHER),
@@ -219,31 +219,31 @@ fn a_port_that_somebody_else_has_is_refused_and_the_others_are_served() {
         }
     }
     // The operator lets the namespace adopt: what no Service has is replaced.
-    let rules = Arc::make_mut(&mut around.wish.rules);
+    let rules = Arc::make_mut(&mut around.request.rules);
     rules.adoption = bowline_core::NamespaceRule::Only(["default".to_owned()].into());
-    let sketch = plan_in(&around, &there, false);
-    assert_eq!(sketch.plan.problems.len(), 1);
-    assert!(sketch.plan.problems[0].message.contains("default/other"));
-    assert_eq!(steps(&sketch)[0], "update service theirs: in place");
+    let builder = plan_in(&around, &there, false);
+    assert_eq!(builder.plan.problems.len(), 1);
+    assert!(builder.plan.problems[0].message.contains("default/other"));
+    assert_eq!(steps(&builder)[0], "update service theirs: in place");
 }
 
 #[test]
 fn a_load_balancer_without_an_address_is_waited_for_first() {
     let mut there = balancer(&format!("k8s-{UID}"), &json!({}), &[]);
     there.ip = None;
-    let sketch = plan(&annotated(&[]), &[], &there, true);
-    assert_eq!(sketch.actions[0], Action::AwaitAddress);
-    assert!(sketch.plan.steps[1..].iter().all(|it| it.needs == [0]));
+    let builder = plan(&annotated(&[]), &[], &there, true);
+    assert_eq!(builder.actions[0], Action::AwaitAddress);
+    assert!(builder.plan.steps[1..].iter().all(|it| it.needs == [0]));
 }
 
 #[test]
 fn a_load_balancer_that_is_being_deleted_is_waited_for() {
     let mut there = balancer("x", &json!({}), &[ours(80)]);
     there.state = LoadBalancerState::Deleting;
-    let mut sketch = PlanBuilder::default();
+    let mut builder = PlanBuilder::default();
     let around = Around::new(&annotated(&[]), &[]);
-    remove(&mut sketch, around.family(), &there, true);
-    assert_eq!(sketch.actions, [Action::AwaitEnd(L1.parse().unwrap())]);
+    remove(&mut builder, around.context(), &there, true);
+    assert_eq!(builder.actions, [Action::AwaitEnd(L1.parse().unwrap())]);
 }
 
 #[test]
@@ -253,14 +253,14 @@ fn descriptions_stay_where_they_cannot_be_emptied() {
     there.description = "d".into();
     let managed = managed(&service);
     let mut around = Around::new(&service, &[]);
-    let sketch =
+    let builder =
         |around: &Around, may_reset| plan_of(around, &there, Some(&managed), P1, may_reset);
     // Nobody knows whose words these are.
-    let unasked = sketch(&around, true);
+    let unasked = builder(&around, true);
     assert!(unasked.plan.is_empty() && unasked.plan.notices.is_empty());
     around.record.describes_balancer = true;
-    assert_eq!(sketch(&around, true).actions, [Action::ResetDescription]);
-    let denied = sketch(&around, false);
+    assert_eq!(builder(&around, true).actions, [Action::ResetDescription]);
+    let denied = builder(&around, false);
     assert!(denied.plan.is_empty());
     assert_eq!(denied.plan.notices[0].reason, "DescriptionStays");
 }
@@ -390,7 +390,7 @@ proptest! {
         let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
         let around = Around::new(&service, &all);
         let foreign: Vec<LoadBalancerService> = there.services.items.iter()
-            .filter(|it| around.family().whose(it) != ServiceOwner::Ours).cloned().collect();
+            .filter(|it| around.context().owner(it) != ServiceOwner::Ours).cloned().collect();
         let mut number = 100;
         let mut now = there.clone();
         for action in plan(&service, &all, &now, manages).actions.iter().take(crash) {

@@ -20,7 +20,7 @@ fn portless() -> Ports {
 }
 
 pub(crate) fn label(scene: &DraftContext<'_>) -> String {
-    label_of(&scene.wish.service, &scene.settings, scene.cluster)
+    label_of(&scene.request.service, &scene.settings, scene.cluster)
 }
 
 fn label_of(service: &Service, settings: &Settings, cluster: &str) -> String {
@@ -34,11 +34,11 @@ fn label_of(service: &Service, settings: &Settings, cluster: &str) -> String {
 /// All labels that nodes of this cluster can have behind load balancer machines.
 pub(crate) fn labels(scene: &DraftContext<'_>) -> BTreeSet<String> {
     let selected = scene
-        .wish
+        .request
         .all
         .iter()
         .map(|it| selected_nodes_label(&it.uid));
-    let own = selected_nodes_label(&scene.wish.service.uid);
+    let own = selected_nodes_label(&scene.request.service.uid);
     let shared = nodes_label(scene.cluster);
     selected.chain([own, shared]).collect()
 }
@@ -81,7 +81,7 @@ pub(crate) fn labelling(scene: &DraftContext<'_>, label: &str, members: &[Machin
 
 /// The label goes from all nodes, if no Service needs it any more.
 pub(crate) fn unlabelling(scene: &DraftContext<'_>) -> Labelling {
-    let own = &scene.wish.service;
+    let own = &scene.request.service;
     let label = label(scene);
     let mut unlabelling = Labelling {
         label: label.clone(),
@@ -100,11 +100,11 @@ pub(crate) fn unlabelling(scene: &DraftContext<'_>) -> Labelling {
 
 /// Whether another Service needs that label, or may.
 fn is_needed(scene: &DraftContext<'_>, label: &str, own: &Service) -> bool {
-    if !scene.wish.all_known {
+    if !scene.request.all_known {
         return true;
     }
     let config = &scene.shared.config;
-    let mut others = scene.wish.all.iter().filter(|it| it.uid != own.uid);
+    let mut others = scene.request.all.iter().filter(|it| it.uid != own.uid);
     others.any(|it| {
         let (settings, faults) = Settings::read(it, config);
         let wants = settings.mode_or(config) == Some(Mode::Clb) || !faults.is_empty();

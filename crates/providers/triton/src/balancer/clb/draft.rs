@@ -30,7 +30,7 @@ const ANY_NAME: &str = "nodes";
 pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
     let faults = faults(scene);
     if !faults.is_empty() {
-        return Ok(super::super::refusal(scene.wish, faults, Vec::new()));
+        return Ok(super::super::refusal(scene.request, faults, Vec::new()));
     }
     if !scene.account.triton_cns_enabled {
         return Ok(enable_names(scene));
@@ -52,7 +52,7 @@ pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, Draf
 
 /// What is wrong before anything is asked.
 fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
-    let service = &scene.wish.service;
+    let service = &scene.request.service;
     let mut faults = Vec::new();
     let families = &service.ip_families;
     if !families.is_empty() && families.iter().all(|it| it == "IPv6") {
@@ -81,7 +81,7 @@ fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
 
 /// Nothing is done while a person has to put something right.
 pub(super) fn still(scene: &DraftContext<'_>, problems: Vec<Problem>) -> PreparedPlan {
-    let mut draft = super::super::refusal(scene.wish, Vec::new(), Vec::new());
+    let mut draft = super::super::refusal(scene.request, Vec::new(), Vec::new());
     draft.plan.unread = false;
     draft.plan.problems = problems;
     draft
@@ -90,20 +90,24 @@ pub(super) fn still(scene: &DraftContext<'_>, problems: Vec<Problem>) -> Prepare
 fn enable_names(scene: &DraftContext<'_>) -> PreparedPlan {
     let mut planned = Planned::default();
     let why = "load balancer machines find the nodes by the name service";
-    let sketch = &mut planned.sketch;
-    push_names(sketch, &scene.account, why, Action::EnableNames);
+    let builder = &mut planned.builder;
+    push_names(builder, &scene.account, why, Action::EnableNames);
     planned.again = Some(Duration::from_secs(1));
-    hands(scene, planned, PlanFacts::default())
+    prepared(scene, planned, PlanFacts::default())
 }
 
-pub(super) fn hands(scene: &DraftContext<'_>, planned: Planned, told: PlanFacts) -> PreparedPlan {
-    let Planned { sketch, again } = planned;
-    let PlanBuilder { mut plan, actions } = sketch;
-    if scene.wish.goal == Goal::Present {
+pub(super) fn prepared(
+    scene: &DraftContext<'_>,
+    planned: Planned,
+    told: PlanFacts,
+) -> PreparedPlan {
+    let Planned { builder, again } = planned;
+    let PlanBuilder { mut plan, actions } = builder;
+    if scene.request.goal == Goal::Present {
         plan.held = scene.holding(&behind::label(scene));
     }
-    let hands = ClbActions::new(scene, actions, told, again);
-    PreparedPlan::new(plan, Box::new(hands))
+    let executor = ClbActions::new(scene, actions, told, again);
+    PreparedPlan::new(plan, Box::new(executor))
 }
 
 pub(super) async fn rules(
@@ -115,7 +119,7 @@ pub(super) async fn rules(
     if !scene.shared.config.firewall {
         return Ok(Rules::default());
     }
-    let service = &scene.wish.service;
+    let service = &scene.request.service;
     let clb = &scene.settings.clb;
     let holder = Holder::new(scene.cluster, &service.uid);
     // It was read before anything else.
@@ -150,7 +154,7 @@ pub(super) async fn rules(
         Err(error) => return Err(CloudError::from(error).into()),
     };
     let orphans = &scene.shared.orphans;
-    let is_gone = |uid: &str| orphans.is_gone(scene.wish, uid);
+    let is_gone = |uid: &str| orphans.is_gone(scene.request, uid);
     Ok(Rules {
         changes: firewall::compare(&holder, &wanted.rules, &there, is_gone),
         there,
@@ -160,7 +164,7 @@ pub(super) async fn rules(
 /// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its
 /// firewall rules are not its business.
 pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
-    let service = &scene.wish.service;
+    let service = &scene.request.service;
     let site = &scene.shared.site;
     let machines = observe::own(site, scene.cluster, &service.uid).await?;
     let clb = &scene.settings.clb;
@@ -169,15 +173,15 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
         .deletion_protection
         .unwrap_or(config.clb_deletion_protection);
     let mut planned = Planned::default();
-    let sketch = &mut planned.sketch;
+    let builder = &mut planned.builder;
     for machine in &machines {
         let why = "no Service wants it";
-        let gone = plan::push_removal(sketch, machine, why, requested, &[]);
+        let gone = plan::push_removal(builder, machine, why, requested, &[]);
         if gone.is_none() {
             let (reason, message) = plan::protected(machine);
-            sketch.plan.problems.push(Problem { reason, message });
+            builder.plan.problems.push(Problem { reason, message });
         }
-        sketch
+        builder
             .plan
             .found
             .push(plan::found_thing(machine, &scene.networks));
@@ -186,11 +190,11 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
         scene.shared.clb.forget(&service.uid);
     }
     let label = behind::unlabelling(scene);
-    plan::push_label(sketch, &label, "no Service needs it any more");
+    plan::push_label(builder, &label, "no Service needs it any more");
     let told = PlanFacts {
-        sharing: share::push_leftovers(scene, sketch, None),
+        sharing: share::push_leftovers(scene, builder, None),
         farewell: Some(withdrawn()),
         ..PlanFacts::default()
     };
-    Ok(hands(scene, planned, told))
+    Ok(prepared(scene, planned, told))
 }

@@ -92,7 +92,7 @@ impl ClbActions {
         Self {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
-            service: Arc::clone(&scene.wish.service),
+            service: Arc::clone(&scene.request.service),
             settings: scene.settings.clb.clone(),
             networks: Arc::clone(&scene.networks),
             labels: behind::labels(scene),

@@ -41,7 +41,7 @@ pub(crate) use orphans::{marked, remove_orphan};
 
 /// Whether the Service has something of this mode.
 pub(crate) fn is_involved(scene: &DraftContext<'_>) -> bool {
-    let uid = &scene.wish.service.uid;
+    let uid = &scene.request.service.uid;
     let mut machines = scene.listing.machines.values();
     machines.any(|it| is_ours(it, scene.cluster, uid)) || share::has_left_something(scene)
 }

@@ -21,7 +21,7 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, Cloud
 fn mark(machine: &Machine, cluster: Option<&str>) -> Option<TaggedBalancer> {
     let text = |key: &str| machine.tags.get(key).and_then(TagValue::as_text);
     let owner = text(CLUSTER_TAG)?;
-    let whose = match cluster {
+    let cluster = match cluster {
         Some(cluster) if cluster == owner => ClusterMatch::Ours,
         Some(_) => ClusterMatch::Foreign,
         None => ClusterMatch::Unclear("names a cluster, and which one this is is not known yet"),
@@ -30,7 +30,7 @@ fn mark(machine: &Machine, cluster: Option<&str>) -> Option<TaggedBalancer> {
         id: machine.id.to_string(),
         name: machine.name.clone(),
         service_uid: text(UID_TAG)?.to_owned(),
-        whose,
+        cluster,
     })
 }
 

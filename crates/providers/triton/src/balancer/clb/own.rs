@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::backend::{self, Form, Names};
-use super::draft::{NAMES_AGE, hands, rules};
+use super::draft::{NAMES_AGE, prepared, rules};
 use super::execute::PlanFacts;
 use super::machines::{
     Blueprint, CLUSTER_TAG, Leaving, Lineup, NAMES_TAG, SERVICE_TAG, UID_TAG, runs, stem,
@@ -79,7 +79,7 @@ impl Behind {
 impl<'a> PlanInputs<'a> {
     pub(super) async fn look(scene: &'a DraftContext<'a>) -> Result<Self, DraftError> {
         let site = &scene.shared.site;
-        let service = &scene.wish.service;
+        let service = &scene.request.service;
         let mut making = Self {
             scene,
             machines: observe::own(site, scene.cluster, &service.uid).await?,
@@ -102,7 +102,7 @@ impl<'a> PlanInputs<'a> {
 
     /// Machines that came to nothing are on no list, and are not counted on.
     async fn look_for_ruins(&mut self) -> Result<(), DraftError> {
-        let (shared, service) = (self.scene.shared, &self.scene.wish.service);
+        let (shared, service) = (self.scene.shared, &self.scene.request.service);
         for (id, what) in shared.clb.ruined(&service.uid) {
             self.machines.retain(|it| it.id != id);
             match observe::one(&shared.site, id).await? {
@@ -121,11 +121,11 @@ impl<'a> PlanInputs<'a> {
     }
 
     async fn look_for_legacy(&mut self) -> Result<(), DraftError> {
-        let key = &self.scene.wish.service.key;
+        let key = &self.scene.request.service.key;
         let Some(machine) = observe::legacy(&self.scene.shared.site, &key.name).await? else {
             return Ok(());
         };
-        let mut others = self.scene.wish.all.iter();
+        let mut others = self.scene.request.all.iter();
         let other = others.find(|it| {
             it.is_load_balancer && it.key.name == key.name && it.key.namespace != key.namespace
         });
@@ -186,7 +186,7 @@ impl<'a> PlanInputs<'a> {
     fn behind(&self, placed: &Placed, members: &[&Machine]) -> Result<Behind, DraftError> {
         let scene = self.scene;
         let memory = &scene.shared.clb;
-        let uid = &scene.wish.service.uid;
+        let uid = &scene.request.service.uid;
         let network = scene.networks.get(&placed.private);
         let label = behind::label(scene);
         let names = Names::new(&label, network, &placed.suffix);
@@ -272,7 +272,7 @@ impl<'a> PlanInputs<'a> {
             message: format!("{message} to make load balancer machines from"),
             until,
         });
-        let service = &scene.wish.service;
+        let service = &scene.request.service;
         let mut tags = BTreeMap::from([
             (CLUSTER_TAG.to_owned(), scene.cluster.to_owned()),
             (UID_TAG.to_owned(), service.uid.clone()),
@@ -316,9 +316,11 @@ impl<'a> PlanInputs<'a> {
 
     /// The Service's ports. They were checked before anything else.
     fn entries(&self, behind: &Behind, form: Form) -> Vec<Entry> {
-        let DraftContext { wish, settings, .. } = self.scene;
+        let DraftContext {
+            request, settings, ..
+        } = self.scene;
         let name = behind.names.of(form);
-        portmap::entries(&wish.service, &settings.clb, name).unwrap_or_default()
+        portmap::entries(&request.service, &settings.clb, name).unwrap_or_default()
     }
 
     /// What a machine is to be told; one that is there keeps what must not be taken back.
@@ -353,7 +355,7 @@ impl<'a> PlanInputs<'a> {
         // Whichever name of the nodes is used: that is no other machine.
         let map = portmap::join(&self.entries(&decided.behind, Form::Plain));
         let wanted = format!("{:?} {map}", decided.blueprint);
-        let uid = &self.scene.wish.service.uid;
+        let uid = &self.scene.request.service.uid;
         self.scene.shared.clb.hold(uid, &wanted)
     }
 
@@ -370,7 +372,7 @@ impl<'a> PlanInputs<'a> {
             let wanted = self.told_to(behind, behind.form, Some(it));
             (it.id, Difference::between(&wanted, &it.metadata))
         });
-        let (memory, uid) = (&scene.shared.clb, &scene.wish.service.uid);
+        let (memory, uid) = (&scene.shared.clb, &scene.request.service.uid);
         let out_of_dns = lineup.leaving.iter().filter(|it| !has_name(it));
         let drained = out_of_dns.map(|it| (it.machine.id, memory.drained(uid, it.machine.id)));
         let labelling = behind::labelling(scene, &behind::label(scene), &self.members);
@@ -404,7 +406,7 @@ impl<'a> PlanInputs<'a> {
         let held = self.held(decided);
         let hold = lack.as_ref().or(held.as_ref());
         let mut planned = self.steps(decided, hold);
-        let only_waits = planned.sketch.plan.is_empty() && !lineup.missing.is_empty();
+        let only_waits = planned.builder.plan.is_empty() && !lineup.missing.is_empty();
         // A refusal was told when it came; what is lacking is told with every plan.
         if let Some(held) = held.filter(|_| only_waits && lack.is_none()) {
             let message = held.message.trim_end_matches('.');
@@ -419,7 +421,7 @@ impl<'a> PlanInputs<'a> {
         for pause in pauses.into_iter().flatten() {
             planned.sooner(pause);
         }
-        let plan = &mut planned.sketch.plan;
+        let plan = &mut planned.builder.plan;
         let mut notices = std::mem::take(&mut self.notices);
         notices.append(&mut plan.notices);
         plan.notices = notices;
@@ -429,13 +431,13 @@ impl<'a> PlanInputs<'a> {
             plan.wanted = wanted_things(blueprint, lineup, &map);
         }
         let mut told = self.told(decided, publisher);
-        told.sharing = share::push_leftovers(self.scene, &mut planned.sketch, None);
-        Ok(hands(self.scene, planned, told))
+        told.sharing = share::push_leftovers(self.scene, &mut planned.builder, None);
+        Ok(prepared(self.scene, planned, told))
     }
 
     fn publisher(&self, decided: &Decided) -> Publisher {
         let DraftContext {
-            wish,
+            request,
             settings,
             label,
             ..
@@ -443,11 +445,11 @@ impl<'a> PlanInputs<'a> {
         let own_name = decided.suffix.as_ref();
         let own_name = own_name.map(|suffix| format!("{label}.{suffix}"));
         Publisher {
-            before: wish.service.ingress.clone(),
+            before: request.service.ingress.clone(),
             publish: settings.publish.unwrap_or(Publish::Ip),
             hostname: settings.hostname.clone().or(own_name),
-            has_ip_mode: wish.has_ip_mode,
-            ports: ports(&wish.service),
+            has_ip_mode: request.has_ip_mode,
+            ports: ports(&request.service),
             replicas: usize::from(decided.blueprint.replicas),
         }
     }

@@ -104,7 +104,7 @@ pub(crate) enum LabelChange {
 
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
-    pub(crate) sketch: PlanBuilder,
+    pub(crate) builder: PlanBuilder,
     /// When time alone changes what is to be done.
     pub(crate) again: Option<Duration>,
 }
@@ -117,7 +117,7 @@ impl Planned {
 
 /// The steps of the label on nodes, a machine each: says the step after which they show it.
 pub(crate) fn push_label(
-    sketch: &mut PlanBuilder,
+    builder: &mut PlanBuilder,
     labelling: &Labelling,
     why: &str,
 ) -> Option<StepId> {
@@ -154,12 +154,12 @@ pub(crate) fn push_label(
             change: what,
         };
         let remark = remark(Impact::InPlace, Some(why), &[]);
-        sketch.change(object, vec![change(LABEL, before, after)], &remark, action);
+        builder.change(object, vec![change(LABEL, before, after)], &remark, action);
     }
     let why = "machines show it some seconds later";
     let remark = remark(Impact::None, Some(why), &[]);
     let action = Action::AwaitLabels(labelling.clone());
-    Some(sketch.wait(new(LABEL, label), &remark, action))
+    Some(builder.wait(new(LABEL, label), &remark, action))
 }
 
 /// Changes of firewall rules, and the rules that there are.
@@ -169,16 +169,16 @@ pub(crate) struct Rules {
     pub(crate) there: Arc<Vec<FirewallRule>>,
 }
 
-pub(crate) fn push_rules(sketch: &mut PlanBuilder, rules: &Rules) {
+pub(crate) fn push_rules(builder: &mut PlanBuilder, rules: &Rules) {
     for rule in &rules.changes {
-        push_rule(sketch, rule, &rules.there, Action::Rule(rule.clone()));
+        push_rule(builder, rule, &rules.there, Action::Rule(rule.clone()));
     }
 }
 
 /// The removal of a machine: says the step after which it is gone; none if it is protected, which is not
 /// ours to change.
 pub(crate) fn push_removal(
-    sketch: &mut PlanBuilder,
+    builder: &mut PlanBuilder,
     machine: &Machine,
     why: &str,
     may_unprotect: bool,
@@ -195,13 +195,13 @@ pub(crate) fn push_removal(
             id: machine.id,
             on: false,
         };
-        needs = vec![sketch.change(seen(machine), changes, &why, action)];
+        needs = vec![builder.change(seen(machine), changes, &why, action)];
     }
     let why = remark(Impact::Destroys, Some(why), &needs);
-    let begun = sketch.delete(seen(machine), &why, Action::Delete(machine.id));
+    let begun = builder.delete(seen(machine), &why, Action::Delete(machine.id));
     let needs = [begun];
     let why = remark(Impact::None, Some("it is being destroyed"), &needs);
-    Some(sketch.wait(seen(machine), &why, Action::AwaitGone(machine.id)))
+    Some(builder.wait(seen(machine), &why, Action::AwaitGone(machine.id)))
 }
 
 /// What is told about a machine that somebody protects.
@@ -227,7 +227,7 @@ impl Farewell<'_> {
         for Leaving { machine, why, .. } in leaving {
             if machine.deletion_protection && !self.may_unprotect {
                 let (reason, message) = protected(machine);
-                out.sketch.plan.notices.push(Notice {
+                out.builder.plan.notices.push(Notice {
                     warning: true,
                     reason,
                     message,
@@ -239,7 +239,7 @@ impl Farewell<'_> {
                 let why = format!("{why}; it is deleted when it has been out of DNS for a minute");
                 let remark = remark(Impact::Interrupts, Some(&why), self.needs);
                 let action = Action::Drain(machine.id);
-                out.sketch.change(seen(machine), changes, &remark, action);
+                out.builder.change(seen(machine), changes, &remark, action);
                 out.sooner(DRAIN);
                 continue;
             }
@@ -247,7 +247,7 @@ impl Farewell<'_> {
             let left = DRAIN.saturating_sub(drained.unwrap_or_default());
             if left.is_zero() {
                 push_removal(
-                    &mut out.sketch,
+                    &mut out.builder,
                     machine,
                     why,
                     self.may_unprotect,

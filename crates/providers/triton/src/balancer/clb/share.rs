@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::backend::{self, Form, Names};
-use super::draft::{hands, rules, still};
+use super::draft::{prepared, rules, still};
 use super::execute::PlanFacts;
 use super::machines::{CLUSTER_TAG, Leaving, NAMES_TAG, SERVICE_TAG};
 use super::metadata::{LOADBALANCER, OURS, PORTMAP};
@@ -42,8 +42,8 @@ fn names_it(text: &str, machine: &Machine) -> bool {
 
 fn claims(scene: &DraftContext<'_>, machine: &Machine) -> Vec<Claim> {
     let config = &scene.shared.config;
-    let own = &scene.wish.service.uid;
-    let all = scene.wish.all.iter();
+    let own = &scene.request.service.uid;
+    let all = scene.request.all.iter();
     let others = all.filter(|it| it.uid != *own && it.is_load_balancer && !it.deleting);
     let names = |service: &&std::sync::Arc<Service>| {
         let (settings, faults) = Settings::read(service, config);
@@ -60,7 +60,7 @@ fn leftovers<'a>(
     scene: &'a DraftContext<'_>,
     except: Option<Uuid>,
 ) -> Vec<(&'a Machine, Vec<Claim>)> {
-    if !scene.wish.all_known {
+    if !scene.request.all_known {
         return Vec::new();
     }
     let labels = behind::labels(scene);
@@ -73,7 +73,7 @@ fn leftovers<'a>(
             labels: &labels,
             others: &others,
         };
-        let without = view.with(&scene.wish.service.key, &[]);
+        let without = view.with(&scene.request.service.key, &[]);
         (without != map).then_some((machine, others))
     });
     left.collect()
@@ -87,7 +87,7 @@ pub(crate) fn has_left_something(scene: &DraftContext<'_>) -> bool {
 /// Adds the steps that take out what nobody wants, and says who else names those machines.
 pub(crate) fn push_leftovers(
     scene: &DraftContext<'_>,
-    sketch: &mut PlanBuilder,
+    builder: &mut PlanBuilder,
     except: Option<Uuid>,
 ) -> BTreeMap<Uuid, Vec<Claim>> {
     let mut sharing = BTreeMap::new();
@@ -99,15 +99,15 @@ pub(crate) fn push_leftovers(
             labels: &labels,
             others: &others,
         };
-        let after = view.with(&scene.wish.service.key, &[]);
-        push_map(sketch, machine, (&map, &after), false, &[]);
+        let after = view.with(&scene.request.service.key, &[]);
+        push_map(builder, machine, (&map, &after), false, &[]);
         sharing.insert(machine.id, others);
     }
     sharing
 }
 
 fn push_map(
-    sketch: &mut PlanBuilder,
+    builder: &mut PlanBuilder,
     machine: &Machine,
     (before, after): (&SharedMap, &SharedMap),
     brings: bool,
@@ -125,7 +125,7 @@ fn push_map(
         id: machine.id,
         brings,
     };
-    sketch.change(seen(machine), changes, &remark, action)
+    builder.change(seen(machine), changes, &remark, action)
 }
 
 /// The machine that the Service names, or why it cannot be used.
@@ -185,21 +185,21 @@ pub(crate) async fn draft(
     let mut planned = Planned::default();
     let mut notices: Vec<_> = scene.nodes.notices().into_iter().collect();
     let rules = rules(scene, &members, Some(&machine), &mut notices).await?;
-    planned.sketch.plan.notices = notices;
+    planned.builder.plan.notices = notices;
     let told = plan_sharing(scene, &machine, &members, backends, &mut planned);
-    plan::push_rules(&mut planned.sketch, &rules);
+    plan::push_rules(&mut planned.builder, &rules);
     plan_own_machines(scene, &mut planned).await?;
     planned
-        .sketch
+        .builder
         .plan
         .found
         .push(plan::found_thing(&machine, &scene.networks));
     let publisher = Publisher {
-        before: scene.wish.service.ingress.clone(),
+        before: scene.request.service.ingress.clone(),
         publish,
         hostname: scene.settings.hostname.clone(),
-        has_ip_mode: scene.wish.has_ip_mode,
-        ports: ports(&scene.wish.service),
+        has_ip_mode: scene.request.has_ip_mode,
+        ports: ports(&scene.request.service),
         replicas: 1,
     };
     let told = PlanFacts {
@@ -208,7 +208,7 @@ pub(crate) async fn draft(
         publisher: Some(publisher),
         ..told
     };
-    Ok(hands(scene, planned, told))
+    Ok(prepared(scene, planned, told))
 }
 
 /// How the nodes are called for that machine, and whether the better name is there.
@@ -239,7 +239,7 @@ fn backends(
     let missed = scene
         .shared
         .clb
-        .missed(&scene.wish.service.uid, shown, used);
+        .missed(&scene.request.service.uid, shown, used);
     let (form, _) = backend::choose(shown, used, missed);
     Ok((names, form, shown))
 }
@@ -252,11 +252,11 @@ fn plan_sharing(
     (names, form, shown): (Names, Form, Option<bool>),
     planned: &mut Planned,
 ) -> PlanFacts {
-    let service = &scene.wish.service;
+    let service = &scene.request.service;
     let labelling = behind::labelling(scene, &behind::label(scene), members);
     let why = "load balancer machines find the nodes by it";
-    let sketch = &mut planned.sketch;
-    let mut needs: Vec<usize> = plan::push_label(sketch, &labelling, why)
+    let builder = &mut planned.builder;
+    let mut needs: Vec<usize> = plan::push_label(builder, &labelling, why)
         .into_iter()
         .collect();
     let others = claims(scene, machine);
@@ -281,17 +281,17 @@ fn plan_sharing(
         form
     };
     let (admitted, problems) = view.admit(&own, &entries(expected));
-    sketch.plan.problems.extend(problems);
+    builder.plan.problems.extend(problems);
     let after = view.with(&own.key, &admitted);
     if after != map {
         if let Some(name) = awaited {
             let remark = remark(Impact::None, Some(AWAITED), &needs);
-            let step = sketch.wait(new(NAME, name), &remark, Action::AwaitName);
+            let step = builder.wait(new(NAME, name), &remark, Action::AwaitName);
             needs.push(step);
         }
-        push_map(sketch, machine, (&map, &after), true, &needs);
+        push_map(builder, machine, (&map, &after), true, &needs);
     }
-    let mut sharing = push_leftovers(scene, sketch, Some(machine.id));
+    let mut sharing = push_leftovers(scene, builder, Some(machine.id));
     sharing.insert(machine.id, others);
     PlanFacts {
         form,
@@ -307,7 +307,7 @@ async fn plan_own_machines(
     scene: &DraftContext<'_>,
     planned: &mut Planned,
 ) -> Result<(), DraftError> {
-    let uid = &scene.wish.service.uid;
+    let uid = &scene.request.service.uid;
     let own = observe::own(&scene.shared.site, scene.cluster, uid).await?;
     let clb = &scene.settings.clb;
     let config = &scene.shared.config;
@@ -326,7 +326,7 @@ async fn plan_own_machines(
         .filter(|it| !it.machine.tags.contains_key(NAMES_TAG));
     let drained = out_of_dns.map(|it| (it.machine.id, memory.drained(uid, it.machine.id)));
     let drained: BTreeMap<Uuid, std::time::Duration> = drained.collect();
-    let needs: Vec<usize> = (0..planned.sketch.plan.steps.len()).collect();
+    let needs: Vec<usize> = (0..planned.builder.plan.steps.len()).collect();
     let farewell = Farewell {
         may_unprotect: clb
             .deletion_protection

@@ -12,16 +12,16 @@ impl PlanInputs<'_> {
     /// Plans the rules of a Service with those members; with none to be served, that they go.
     pub(super) async fn plan_rules(&mut self, members: &[Machine]) -> Result<(), DraftError> {
         let scene = self.scene;
-        let service = &scene.wish.service;
+        let service = &scene.request.service;
         let keeps_rules = scene.shared.config.firewall;
         let holder = Holder::new(scene.cluster, &service.uid);
         let mut wanted = crate::balancer::firewall::Wanted::default();
-        if scene.wish.goal == Goal::Present {
+        if scene.request.goal == Goal::Present {
             let sources = match source_ranges(service) {
                 Ok(sources) => sources,
                 Err(error) => {
                     // Nothing is opened because of it.
-                    self.sketch.plan.problems.push(bowline_core::Problem {
+                    self.builder.plan.problems.push(bowline_core::Problem {
                         reason: INVALID,
                         message: error.to_string(),
                     });
@@ -43,7 +43,7 @@ impl PlanInputs<'_> {
                 keeps_rules,
             });
         }
-        self.sketch.plan.notices.extend(wanted.notices);
+        self.builder.plan.notices.extend(wanted.notices);
         if !keeps_rules {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl PlanInputs<'_> {
             // Without the right to see rules there are none of ours.
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 if !wanted.rules.is_empty() {
-                    self.sketch
+                    self.builder
                         .plan
                         .notices
                         .push(not_allowed(&error.to_string()));
@@ -61,10 +61,10 @@ impl PlanInputs<'_> {
             }
             Err(error) => return Err(bowline_core::CloudError::from(error).into()),
         };
-        let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.wish, uid);
+        let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.request, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
             let action = Action::Rule(change.clone());
-            push_rule(&mut self.sketch, &change, &there, action);
+            push_rule(&mut self.builder, &change, &there, action);
         }
         Ok(())
     }

@@ -42,20 +42,20 @@ pub(crate) struct Claims {
 impl Claims {
     /// What all Services say; this one, if it is to be served by nodes no more, says nothing.
     pub(crate) fn gather(
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         goal: Goal,
         label: &str,
         reader: Reader<'_>,
     ) -> Self {
         let mut claims = Self {
-            complete: wish.all_known,
+            complete: request.all_known,
             ..Self::default()
         };
         if goal == Goal::Present {
             claims.wanted.insert(label.to_owned());
         }
-        for service in wish.all.iter().filter(|it| concerns_us(it)) {
-            let own = service.uid == wish.service.uid;
+        for service in request.all.iter().filter(|it| concerns_us(it)) {
+            let own = service.uid == request.service.uid;
             if own && goal == Goal::Absent {
                 continue;
             }

@@ -51,7 +51,7 @@ const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
 struct PlanInputs<'a> {
     scene: &'a DraftContext<'a>,
-    sketch: PlanBuilder<Action>,
+    builder: PlanBuilder<Action>,
     works: Vec<Work>,
     has_members: bool,
     ending: Ending,
@@ -61,8 +61,8 @@ struct PlanInputs<'a> {
 pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
     let mut making = PlanInputs::new(scene);
     making.look();
-    let (mut faults, notices) = check::check(&scene.wish.service, &scene.settings);
-    making.sketch.plan.notices = notices;
+    let (mut faults, notices) = check::check(&scene.request.service, &scene.settings);
+    making.builder.plan.notices = notices;
     faults.extend(network_fault(scene));
     faults.extend(conflict(scene));
     if faults.is_empty() && !scene.account.triton_cns_enabled {
@@ -75,7 +75,7 @@ pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, Draf
     if faults.is_empty() {
         Box::pin(making.plan()).await?;
     } else {
-        making.sketch.plan.problems.extend(faults);
+        making.builder.plan.problems.extend(faults);
         making.keep_publication();
     }
     Ok(making.done())
@@ -97,14 +97,17 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
     }
     let none = BTreeSet::new();
     making.plan_tags(&Nodes::default(), &wanted, &claims, (&none, &none));
-    if scene.wish.goal == Goal::Absent {
+    if scene.request.goal == Goal::Absent {
         making.plan_rules(&[]).await?;
         scene
             .shared
             .metrics
-            .forget_service(&scene.wish.service.key.to_string());
+            .forget_service(&scene.request.service.key.to_string());
     }
-    scene.shared.memory.holds_nothing(&scene.wish.service.uid);
+    scene
+        .shared
+        .memory
+        .holds_nothing(&scene.request.service.uid);
     making.ending.publication = withdrawn();
     Ok(making.done())
 }
@@ -203,7 +206,7 @@ impl<'a> PlanInputs<'a> {
     fn new(scene: &'a DraftContext<'a>) -> Self {
         Self {
             scene,
-            sketch: PlanBuilder::default(),
+            builder: PlanBuilder::default(),
             works: Vec::new(),
             has_members: false,
             ending: Ending::default(),
@@ -214,19 +217,21 @@ impl<'a> PlanInputs<'a> {
     fn look(&mut self) -> BTreeSet<&'a str> {
         let scene = self.scene;
         let recorded = own_machines(scene).flat_map(|it| recorded(&it.tags));
-        let labels = labels::former(&scene.wish.service, &scene.label, &recorded.collect());
-        self.sketch.plan.found = plan::found(&scene.listing, scene.cluster, &labels);
+        let labels = labels::former(&scene.request.service, &scene.label, &recorded.collect());
+        self.builder.plan.found = plan::found(&scene.listing, scene.cluster, &labels);
         labels
     }
 
     fn claims(&self, goal: Goal) -> Claims {
-        let DraftContext { shared, wish, .. } = self.scene;
+        let DraftContext {
+            shared, request, ..
+        } = self.scene;
         let reader = Reader {
             config: &shared.config,
             cluster_name: &shared.cluster_name,
             cluster: self.scene.cluster,
         };
-        let claims = Claims::gather(wish, goal, &self.scene.label, reader);
+        let claims = Claims::gather(request, goal, &self.scene.label, reader);
         let there = own_machines(self.scene).flat_map(|it| recorded(&it.tags));
         shared
             .memory
@@ -235,22 +240,22 @@ impl<'a> PlanInputs<'a> {
     }
 
     fn keep_publication(&mut self) {
-        self.ending.publication.ingress = self.scene.wish.service.ingress.clone();
+        self.ending.publication.ingress = self.scene.request.service.ingress.clone();
     }
 
     fn enable_names(&mut self) {
         let account = &self.scene.account;
         let why = "the Service needs the name service";
-        push_names(&mut self.sketch, account, why, Action::EnableNames);
+        push_names(&mut self.builder, account, why, Action::EnableNames);
         self.keep_publication();
     }
 
     async fn plan(&mut self) -> Result<(), DraftError> {
         let scene = self.scene;
-        let service = &scene.wish.service;
-        scene.shared.memory.forget_others(&scene.wish.all);
+        let service = &scene.request.service;
+        scene.shared.memory.forget_others(&scene.request.all);
         let claims = self.claims(Goal::Present);
-        let not_ready = scene.shared.memory.not_ready(&scene.wish.nodes);
+        let not_ready = scene.shared.memory.not_ready(&scene.request.nodes);
         let chosen = self.members(service, &scene.settings, &not_ready);
         let mut entries = BTreeMap::new();
         let own = check::ports(service, scene.settings.port_mode);
@@ -261,8 +266,8 @@ impl<'a> PlanInputs<'a> {
             add_entries(&mut entries, &others, &ports);
         }
         self.ending.again = chosen.again;
-        self.sketch.plan.notices.extend(chosen.notices.clone());
-        self.sketch.plan.notices.extend(scene.nodes.notices());
+        self.builder.plan.notices.extend(chosen.notices.clone());
+        self.builder.plan.notices.extend(scene.nodes.notices());
         let foreign: Vec<Arc<Node>> = scene.nodes.foreign.values().cloned().collect();
         scene.shared.tell_nodes(
             "MachineOwnedByOtherCluster",
@@ -270,7 +275,7 @@ impl<'a> PlanInputs<'a> {
             "its machine bears the mark of another cluster and serves no Service of this one",
         );
         self.tell_pending();
-        self.sketch.plan.wanted = plan::wanted(&scene.listing, &scene.label, &entries);
+        self.builder.plan.wanted = plan::wanted(&scene.listing, &scene.label, &entries);
         let wanted = BTreeMap::from([(scene.label.clone(), entries)]);
         let (left, unclear) = (scene.left(), scene.unclear());
         self.plan_tags(&scene.nodes, &wanted, &claims, (&left, &unclear));
@@ -290,7 +295,7 @@ impl<'a> PlanInputs<'a> {
         let scene = self.scene;
         let none = BTreeSet::new();
         let local = service.traffic_policy == TrafficPolicy::Local;
-        let endpoints = scene.wish.endpoints.as_ref().filter(|_| local);
+        let endpoints = scene.request.endpoints.as_ref().filter(|_| local);
         let serving = endpoints.map(|it| it.get(&service.key).unwrap_or(&none));
         let here = Circumstances {
             settings,
@@ -316,7 +321,7 @@ impl<'a> PlanInputs<'a> {
         let their_nodes: Vec<Arc<Node>> = pending.keys().filter_map(of).collect();
         shared.tell_nodes("CNSTagPending", &their_nodes, text);
         if !pending.is_empty() {
-            self.sketch.plan.notices.push(Notice {
+            self.builder.plan.notices.push(Notice {
                 warning: true,
                 reason: "CNSTagPending",
                 message: format!(
@@ -338,10 +343,10 @@ impl<'a> PlanInputs<'a> {
         let scene = self.scene;
         let keeper = &scene.shared.keeper;
         let unsettled = keeper.unsettled();
-        let wish = plan::CnsRequest {
+        let request = plan::CnsRequest {
             cluster: scene.cluster,
             is_held: &|machine, label| {
-                execute::is_held(scene.shared, &scene.wish.service.uid, machine, label)
+                execute::is_held(scene.shared, &scene.request.service.uid, machine, label)
             },
             unsettled: &unsettled,
             nodes,
@@ -350,7 +355,7 @@ impl<'a> PlanInputs<'a> {
             left,
             unclear,
         };
-        let works = wish.works(&scene.listing, |machine, label, ports| {
+        let works = request.works(&scene.listing, |machine, label, ports| {
             keeper.shows(scene.cluster, (machine.id, &machine.tags), label, ports)
         });
         let mut bad = Vec::new();
@@ -364,20 +369,20 @@ impl<'a> PlanInputs<'a> {
                     let impact = plan::impact(&work, &tags, labels);
                     let remark = remark(impact, Some(&reason), &[]);
                     let action = Action::Tags(self.works.len());
-                    self.sketch
+                    self.builder
                         .change(plan::object(&work), changes, &remark, action);
                     self.works.push(work);
                 }
                 Err(notice) => {
                     let node = nodes.ours.get(&work.machine);
                     bad.extend(node.map(|it| it.node.clone()));
-                    self.sketch.plan.notices.push(notice);
+                    self.builder.plan.notices.push(notice);
                 }
             }
         }
         self.await_tags_before(None);
         let text = format!("tag {SERVICES} of its machine cannot be understood and is left alone");
-        if scene.wish.goal == Goal::Present {
+        if scene.request.goal == Goal::Present {
             scene.shared.tell_nodes("BadCNSTag", &bad, &text);
         }
         let members = labels.values().flat_map(BTreeMap::keys);
@@ -396,7 +401,7 @@ impl<'a> PlanInputs<'a> {
         let why = "machines show their tags some seconds later";
         let remark = remark(Impact::None, Some(why), &[]);
         let object = new(LABEL, &self.scene.label);
-        self.sketch
+        self.builder
             .wait(object, &remark, Action::AwaitTags { puts });
     }
 
@@ -424,7 +429,7 @@ impl<'a> PlanInputs<'a> {
                 (Some(hostname), place.network)
             }
             Choice::Unclear(zones) => {
-                self.sketch.plan.problems.push(unclear(&zones));
+                self.builder.plan.problems.push(unclear(&zones));
                 (None, None)
             }
             Choice::Unknown => {
@@ -447,11 +452,11 @@ impl<'a> PlanInputs<'a> {
             settings: &scene.settings,
             hostname: hostname.as_deref(),
             addresses: &addresses,
-            has_ip_mode: scene.wish.has_ip_mode,
+            has_ip_mode: scene.request.has_ip_mode,
         };
         let (ingress, notice) = shown.ingress();
-        self.sketch.plan.notices.extend(notice);
-        let status = shown.status(&scene.wish.service);
+        self.builder.plan.notices.extend(notice);
+        let status = shown.status(&scene.request.service);
         self.ending.publication = Publication {
             annotations: BTreeMap::from([(table::STATUS.key.to_owned(), status)]),
             ingress,
@@ -466,23 +471,25 @@ impl<'a> PlanInputs<'a> {
         machines: Vec<Uuid>,
         names: &BTreeMap<Uuid, Vec<String>>,
     ) {
-        let DraftContext { shared, wish, .. } = self.scene;
+        let DraftContext {
+            shared, request, ..
+        } = self.scene;
         let there = names
             .values()
             .any(|names| names.iter().any(|it| it == hostname));
         if there && self.works.iter().all(|it| !it.puts()) {
-            shared.memory.arrived(&wish.service.uid);
+            shared.memory.arrived(&request.service.uid);
             shared
                 .metrics
-                .published(&wish.service.key.to_string(), true);
+                .published(&request.service.key.to_string(), true);
             return;
         }
-        let lasting = shared.memory.awaited(&wish.service.uid, hostname);
+        let lasting = shared.memory.awaited(&request.service.uid, hostname);
         if lasting.is_some_and(|it| it >= NAME_LIMIT) && !there {
-            self.sketch.plan.notices.push(not_published(hostname));
+            self.builder.plan.notices.push(not_published(hostname));
             shared
                 .metrics
-                .published(&wish.service.key.to_string(), false);
+                .published(&request.service.key.to_string(), false);
             return;
         }
         if there {
@@ -494,12 +501,12 @@ impl<'a> PlanInputs<'a> {
             hostname: hostname.to_owned(),
             machines: machines.into_iter().take(names::ASKED).collect(),
         };
-        self.sketch.wait(new(NAME, hostname), &remark, action);
+        self.builder.wait(new(NAME, hostname), &remark, action);
     }
 
     fn tell_other_zones(&mut self, others: &[String]) {
         if !others.is_empty() {
-            self.sketch.plan.notices.push(Notice {
+            self.builder.plan.notices.push(Notice {
                 warning: false,
                 reason: "AmbiguousCNSZone",
                 message: format!(
@@ -526,19 +533,19 @@ impl<'a> PlanInputs<'a> {
 
     fn done(self) -> PreparedPlan {
         let scene = self.scene;
-        let PlanBuilder { mut plan, actions } = self.sketch;
-        if scene.wish.goal == Goal::Present {
+        let PlanBuilder { mut plan, actions } = self.builder;
+        if scene.request.goal == Goal::Present {
             plan.held = scene.holding(&scene.label);
         }
         let before = Publication {
-            ingress: scene.wish.service.ingress.clone(),
+            ingress: scene.request.service.ingress.clone(),
             withdrawn: self.ending.publication.withdrawn.clone(),
             ..Publication::default()
         };
-        let hands = CnsActions {
+        let executor = CnsActions {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
-            service: scene.wish.service.clone(),
+            service: scene.request.service.clone(),
             actions,
             works: self.works,
             has_members: self.has_members,
@@ -548,7 +555,7 @@ impl<'a> PlanInputs<'a> {
             settled: BTreeMap::new(),
             has_failed: false,
         };
-        PreparedPlan::new(plan, Box::new(hands))
+        PreparedPlan::new(plan, Box::new(executor))
     }
 }
 

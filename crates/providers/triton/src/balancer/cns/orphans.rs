@@ -55,7 +55,7 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, Cloud
         id: format!("{ID}{label}"),
         name: format!("DNS service {label} on {} machines", machines.len()),
         service_uid: UNKNOWN.to_owned(),
-        whose: ClusterMatch::Ours,
+        cluster: ClusterMatch::Ours,
     };
     Ok(left.map(mark).collect())
 }

@@ -12,7 +12,7 @@ use crate::testing::config;
 
 const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
 
-fn wish(service: &Service, others: &[Service], goal: Goal) -> BalancerRequest {
+fn request(service: &Service, others: &[Service], goal: Goal) -> BalancerRequest {
     let all = others.iter().chain([service]).cloned().map(Arc::new);
     BalancerRequest {
         service: Arc::new(service.clone()),
@@ -26,14 +26,14 @@ fn wish(service: &Service, others: &[Service], goal: Goal) -> BalancerRequest {
     }
 }
 
-fn claims(wish: &BalancerRequest) -> Claims {
+fn claims(request: &BalancerRequest) -> Claims {
     let config = config(&[], None).load_balancer;
     let reader = Reader {
         config: &config,
         cluster_name: "kubernetes",
         cluster: CLUSTER,
     };
-    Claims::gather(wish, wish.goal, "web.prod", reader)
+    Claims::gather(request, request.goal, "web.prod", reader)
 }
 
 fn other(name: &str, pairs: &[(&str, &str)]) -> Service {
@@ -56,7 +56,7 @@ fn a_label_is_stale_if_nobody_wants_or_shows_it_and_everybody_is_understood() {
     let mut plain = other("plain", &[]);
     plain.is_load_balancer = false;
     let others = [api, balanced, picky, renamed, plain];
-    let present = wish(&web(), &others, Goal::Present);
+    let present = request(&web(), &others, Goal::Present);
     let all = claims(&present);
     for (label, stale) in [
         ("web.prod", false),
@@ -73,14 +73,14 @@ fn a_label_is_stale_if_nobody_wants_or_shows_it_and_everybody_is_understood() {
     ] {
         assert_eq!(all.is_stale(label), stale, "{label}");
     }
-    let absent = claims(&wish(&web(), &others, Goal::Absent));
+    let absent = claims(&request(&web(), &others, Goal::Absent));
     assert!(absent.is_stale("web.prod"), "its own label is known to go");
     let mut unknown = present.clone();
     unknown.all_known = false;
     assert!(!claims(&unknown).is_stale("old.prod"));
     let mut bad = others.to_vec();
     bad.push(other("bad", &[("cns_port_mode", "bogus")]));
-    let frozen = claims(&wish(&web(), &bad, Goal::Present));
+    let frozen = claims(&request(&web(), &bad, Goal::Present));
     assert!(!frozen.is_stale("old.prod"));
 }
 
@@ -88,7 +88,7 @@ fn a_label_is_stale_if_nobody_wants_or_shows_it_and_everybody_is_understood() {
 fn those_with_the_same_label_share_it() {
     let same = other("same", &[("cns_service", "web.prod")]);
     let machines = other("lb", &[("cns_service", "web.prod"), ("mode", "clb")]);
-    let all = claims(&wish(&web(), &[same, machines], Goal::Absent));
+    let all = claims(&request(&web(), &[same, machines], Goal::Absent));
     let names: Vec<&str> = all.sharers.iter().map(|it| &*it.service.key.name).collect();
     assert_eq!(names, ["same"]);
     assert!(!all.is_stale("web.prod"));

@@ -101,13 +101,13 @@ fn what_is_as_wanted_is_left_alone_in_whatever_order() {
         (SERVICES_RECORD, "web.prod"),
         (NODE, CLUSTER),
     ]);
-    for wish in [
+    for request in [
         Wanted::default(),
         wanted(&[("web.prod", ports(&[30080]))]),
         wanted(&[("mail", None)]),
         grouped(&[]),
     ] {
-        assert!(change(&start, &wish, CLUSTER).unwrap().is_empty());
+        assert!(change(&start, &request, CLUSTER).unwrap().is_empty());
     }
     for (cluster, label, there, expected) in [
         (CLUSTER, "web.prod", ports(&[30080]), true),
@@ -169,11 +169,11 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
 #[test]
 fn groups_and_labels_travel_together_and_do_not_mix() {
     let start = tags(&[(GROUPS, "db"), (SERVICES, "mail")]);
-    let wish = Wanted {
+    let request = Wanted {
         groups: Some(BTreeSet::from(["k8s-kubernetes".to_owned()])),
         ..wanted(&[("web", ports(&[80]))])
     };
-    let end = one_post(&start, &wish);
+    let end = one_post(&start, &request);
     let expected = tags(&[
         (GROUPS, "db,k8s-kubernetes"),
         (GROUPS_RECORD, "k8s-kubernetes"),
@@ -182,36 +182,36 @@ fn groups_and_labels_travel_together_and_do_not_mix() {
         (NODE, CLUSTER),
     ]);
     assert_eq!(end, expected);
-    assert!(holds_groups(&end, &wish.groups.unwrap()));
+    assert!(holds_groups(&end, &request.groups.unwrap()));
     let (end, _) = settle(&end, &grouped(&[]));
     assert_eq!((&end[GROUPS], end.get(GROUPS_RECORD)), (&"db".into(), None));
     assert_eq!(end[SERVICES], "mail,web:80".into());
     // A load balancer has its own mark, and gets no other.
-    let mut wish = grouped(&["k8s-kubernetes"]);
-    wish.role = Role::Balancer;
-    let end = one_post(&tags(&[(BALANCER, CLUSTER)]), &wish);
+    let mut request = grouped(&["k8s-kubernetes"]);
+    request.role = Role::Balancer;
+    let end = one_post(&tags(&[(BALANCER, CLUSTER)]), &request);
     assert_eq!(end.get(NODE), None);
-    let unmarked = change(&Tags::new(), &wish, CLUSTER).unwrap();
+    let unmarked = change(&Tags::new(), &request, CLUSTER).unwrap();
     assert!(unmarked.is_empty() && unmarked.bad.len() == 1);
-    assert!(change(&tags(&[(BALANCER, OTHER)]), &wish, CLUSTER).is_err());
+    assert!(change(&tags(&[(BALANCER, OTHER)]), &request, CLUSTER).is_err());
 }
 
 #[test]
 fn what_nobody_understands_is_left_alone() {
-    let wish = Wanted {
+    let request = Wanted {
         groups: Some(BTreeSet::from(["g".to_owned()])),
         ..wanted(&[("web", ports(&[80]))])
     };
     for value in [TagValue::Boolean(true), "web prod".into(), "web,".into()] {
         let mut start = tags(&[(GROUPS, "db")]);
         start.insert(SERVICES.to_owned(), value);
-        let change = change(&start, &wish, CLUSTER).unwrap();
+        let change = change(&start, &request, CLUSTER).unwrap();
         assert_eq!(change.bad[0].tag, SERVICES);
         assert!(!change.set.contains_key(SERVICES) && !change.set.contains_key(SERVICES_RECORD));
         let groups = &change.set[GROUPS];
         assert_eq!(*groups, "db,g".into(), "the other list is not to blame");
     }
-    let change = change(&tags(&[(GROUPS, "a b")]), &wish, CLUSTER).unwrap();
+    let change = change(&tags(&[(GROUPS, "a b")]), &request, CLUSTER).unwrap();
     let bad = "tag triton.cmon.groups has the group \"a b\", which is none or is there twice";
     assert_eq!(change.bad[0].to_string(), bad);
     assert_eq!(change.set[SERVICES], "web:80".into());
@@ -234,11 +234,11 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
         (GROUPS_RECORD, "k8s-other"),
         (NODE, OTHER),
     ]);
-    let mut wish = wanted(&[("web", ports(&[80]))]);
+    let mut request = wanted(&[("web", ports(&[80]))]);
     let other = Err(OtherCluster(OTHER.to_owned()));
-    assert_eq!(change(&start, &wish, CLUSTER), other);
-    wish.take_over = true;
-    let (end, changes) = settle(&start, &wish);
+    assert_eq!(change(&start, &request, CLUSTER), other);
+    request.take_over = true;
+    let (end, changes) = settle(&start, &request);
     assert_eq!(changes[0].set[NODE], CLUSTER.into());
     let web = [
         (SERVICES, "mail,web:80"),
@@ -254,8 +254,8 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
     let (end, _) = settle(&start, &taken);
     assert_eq!(end, tags(&[(SERVICES, "mail"), (NODE, CLUSTER)]));
     // A machine that has left is not taken over.
-    wish.released = true;
-    assert!(change(&start, &wish, CLUSTER).is_err());
+    request.released = true;
+    assert!(change(&start, &request, CLUSTER).is_err());
 }
 
 #[test]
@@ -267,19 +267,19 @@ fn an_entry_that_a_write_of_ours_came_on_top_of_is_put_back() {
         (NODE, CLUSTER),
     ];
     let now = tags(&web);
-    let wish = wanted(&[("web", ports(&[80]))]);
+    let request = wanted(&[("web", ports(&[80]))]);
     let overwritten = |written: &str| Overwritten {
         key: SERVICES,
         written: Some(written.into()),
         before: Some("ftp:21,web:79".into()),
     };
-    let change = change_after(&now, &wish, CLUSTER, &[overwritten("mail,web:80")]).unwrap();
+    let change = change_after(&now, &request, CLUSTER, &[overwritten("mail,web:80")]).unwrap();
     let list = &change.set[SERVICES];
     assert_eq!(
         *list,
         "ftp:21,web:80".into(),
         "theirs is the last they wrote"
     );
-    let change = change_after(&now, &wish, CLUSTER, &[overwritten("web:80")]).unwrap();
+    let change = change_after(&now, &request, CLUSTER, &[overwritten("web:80")]).unwrap();
     assert!(change.is_empty(), "somebody has written since");
 }

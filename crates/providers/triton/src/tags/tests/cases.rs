@@ -11,13 +11,13 @@ use super::super::*;
 use super::stage::{CLUSTER, OTHER, Stage, all_done, id, ids, port, put, put_done, settle};
 
 /// A list of all machines that is new.
-async fn listed(keeper: &Keeper, number: u32) -> Tags {
+async fn listed(keeper: &TagReconciler, number: u32) -> Tags {
     let listing = keeper.site().roll().since(Instant::now()).await.unwrap();
     listing.machines[&id(number)].tags.clone()
 }
 
 /// One look at one machine.
-async fn one(keeper: &Keeper, number: u32, label: &str) -> Result<Settled, CloudError> {
+async fn one(keeper: &TagReconciler, number: u32, label: &str) -> Result<Settled, CloudError> {
     let about = About::Label(label);
     keeper.settle(CLUSTER, id(number), about).await
 }

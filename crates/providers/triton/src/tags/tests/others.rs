@@ -147,7 +147,7 @@ impl Tool {
 
 /// A Service that changes its mind about its ports and its members.
 struct Service {
-    keeper: Arc<Keeper>,
+    keeper: Arc<TagReconciler>,
     label: &'static str,
     machines: BTreeSet<Uuid>,
     random: Random,

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::{About, Keeper, Ports, Settled, Tags};
+use super::super::{About, Ports, Settled, TagReconciler, Tags};
 use crate::api::{Api, Client, Setting};
 use crate::site::DataCenter;
 use crate::testing::{AUTHORITY, config};
@@ -72,13 +72,13 @@ impl Stage {
         Arc::new(Api::new(client))
     }
 
-    pub(super) fn keeper_at(&self, qps: u32) -> Arc<Keeper> {
+    pub(super) fn keeper_at(&self, qps: u32) -> Arc<TagReconciler> {
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
         let site = DataCenter::new(&config, self.api(qps));
-        Arc::new(Keeper::new(Arc::new(site), self.repairs.clone()))
+        Arc::new(TagReconciler::new(Arc::new(site), self.repairs.clone()))
     }
 
-    pub(super) fn keeper(&self) -> Arc<Keeper> {
+    pub(super) fn keeper(&self) -> Arc<TagReconciler> {
         self.keeper_at(5)
     }
 
@@ -123,7 +123,7 @@ pub(super) type Outcomes = BTreeMap<Uuid, Result<Settled, CloudError>>;
 
 /// Calls again for as long as something is on its way, as a controller does.
 pub(super) async fn settle(
-    keeper: &Keeper,
+    keeper: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     about: About<'_>,
 ) -> Outcomes {
@@ -150,7 +150,7 @@ pub(super) fn all_done(outcomes: &Outcomes) {
 
 /// Tells a label to machines, and brings it there.
 pub(super) async fn put(
-    keeper: &Keeper,
+    keeper: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     label: &str,
     ports: Option<Ports>,
@@ -162,7 +162,7 @@ pub(super) async fn put(
 }
 
 pub(super) async fn put_done(
-    keeper: &Keeper,
+    keeper: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     label: &str,
     ports: Option<Ports>,

@@ -114,10 +114,10 @@ async fn nodes_come_and_go_without_a_word_to_the_machines() {
         assert_eq!(left, None, "{key}: it has left the cluster");
     }
     // A node that nobody can read may be its node.
-    let mut wish = shop.wish(Goal::Present);
-    wish.nodes.remove(0);
-    wish.excluded.unknown = vec!["k8s-2".to_owned()];
-    let draft = shop.balancers().draft(&wish).await.unwrap();
+    let mut request = shop.request(Goal::Present);
+    request.nodes.remove(0);
+    request.excluded.unknown = vec!["k8s-2".to_owned()];
+    let draft = shop.balancers().draft(&request).await.unwrap();
     assert!(draft.plan.is_empty(), "{:?}", draft.plan.steps);
 }
 

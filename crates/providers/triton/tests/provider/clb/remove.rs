@@ -97,8 +97,8 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     let marked = common::marked(&shop.cloud).await;
     let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
     assert_eq!(of(NAME).service_uid, UID);
-    assert_eq!(of(NAME).whose, ClusterMatch::Ours);
-    assert_eq!(of("other-clb-0").whose, ClusterMatch::Foreign);
+    assert_eq!(of(NAME).cluster, ClusterMatch::Ours);
+    assert_eq!(of("other-clb-0").cluster, ClusterMatch::Foreign);
     let refused = shop.balancers().remove_orphan(of("other-clb-0")).await;
     assert!(refused.unwrap_err().to_string().contains("another mark"));
     shop.sim.protect(NAME, true).unwrap();
@@ -110,7 +110,7 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     assert_eq!(shop.names(), ["other-clb-0"]);
     let fresh = Shop::new();
     fresh.sim.add_machine(&foreign).unwrap();
-    let whose = &common::marked(&fresh.cloud).await[0].whose;
+    let whose = &common::marked(&fresh.cloud).await[0].cluster;
     let is_unclear = matches!(whose, ClusterMatch::Unclear(_));
     assert!(is_unclear, "no uid is known yet");
 }

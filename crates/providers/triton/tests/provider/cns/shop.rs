@@ -113,7 +113,7 @@ impl Shop {
         self.cloud.balancers().unwrap()
     }
 
-    pub(crate) fn wish(&self, name: &str, goal: Goal) -> BalancerRequest {
+    pub(crate) fn request(&self, name: &str, goal: Goal) -> BalancerRequest {
         let all = self.services.values().cloned().map(Arc::new);
         // A removal is planned without a look at nodes.
         let nodes = match goal {
@@ -137,7 +137,7 @@ impl Shop {
     }
 
     pub(crate) async fn draft(&self, name: &str, goal: Goal) -> Result<PreparedPlan, DraftError> {
-        self.balancers().draft(&self.wish(name, goal)).await
+        self.balancers().draft(&self.request(name, goal)).await
     }
 
     /// Plans and carries out once; what is to be published is written to the Service.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, PageAnswer};
+use bowline_core::{Chores as _, Cloud, PageAnswer};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator_triton::{Cmon, DEFAULT_PRIVATE_KEY, Fixture, Triton as Simulated};

@@ -42,9 +42,9 @@ impl Paths {
                 let led = paths.node_ports.entry(port_of(listener)).or_default();
                 led.extend(pool.members.iter().map(|it| it.protocol_port));
             }
-            let wish = wanted.pools.iter().find(|it| it.name == pool.pool.name);
+            let request = wanted.pools.iter().find(|it| it.name == pool.pool.name);
             for monitor in &pool.monitors {
-                let stays = wish.is_some_and(|it| it.monitor.can_become(monitor));
+                let stays = request.is_some_and(|it| it.monitor.can_become(monitor));
                 let free = stays || matches!(monitor.kind.as_str(), "tcp" | "ping");
                 let ports = pool.members.iter().map(checked).collect();
                 let ports = Some(ports).filter(|_| !free);

@@ -66,12 +66,12 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn sketch(&mut self) -> &mut PlanBuilder {
-        &mut self.out.sketch
+    fn builder(&mut self) -> &mut PlanBuilder {
+        &mut self.out.builder
     }
 
     fn notice(&mut self, warning: bool, reason: &'static str, message: String) {
-        self.sketch().plan.notices.push(Notice {
+        self.builder().plan.notices.push(Notice {
             warning,
             reason,
             message,
@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
 
     fn label(&mut self) {
         let why = "load balancer machines find the nodes by it";
-        let step = push_label(&mut self.out.sketch, self.wanted.labelling, why);
+        let step = push_label(&mut self.out.builder, self.wanted.labelling, why);
         self.base.extend(step);
     }
 
@@ -95,7 +95,7 @@ impl<'a> Planner<'a> {
                 format!("{}, and its successor gets its address", leaving.why)
             };
             let (machine, base) = (&leaving.machine, self.base.clone());
-            let gone = push_removal(self.sketch(), machine, &why, wanted.may_unprotect, &base);
+            let gone = push_removal(self.builder(), machine, &why, wanted.may_unprotect, &base);
             match gone {
                 Some(gone) => self.base.push(gone),
                 None => self.tell_protected(machine),
@@ -118,7 +118,7 @@ impl<'a> Planner<'a> {
             return;
         }
         if let Some(hold) = wanted.hold {
-            self.sketch().plan.problems.push(Problem {
+            self.builder().plan.problems.push(Problem {
                 reason: hold.reason,
                 message: hold.message.clone(),
             });
@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
         if let Some(name) = wanted.awaited {
             let (object, base) = (new(NAME, name), self.base.clone());
             let remark = remark(Impact::None, Some(AWAITED), &base);
-            let step = self.sketch().wait(object, &remark, Action::AwaitName);
+            let step = self.builder().wait(object, &remark, Action::AwaitName);
             self.base.push(step);
         }
         for seat in lineup.missing.clone() {
@@ -152,7 +152,7 @@ impl<'a> Planner<'a> {
                 remark(Impact::None, Some(&why), &needs),
             );
             let action = Action::Rename { id, name: other };
-            let step = self.out.sketch.change(object, changes, &why, action);
+            let step = self.out.builder.change(object, changes, &why, action);
             needs.push(step);
         }
         let machine = wanted.blueprint.machine(seat, wanted.metadata.clone());
@@ -161,12 +161,12 @@ impl<'a> Planner<'a> {
         let action = Action::Create { seat };
         let made = self
             .out
-            .sketch
+            .builder
             .create(new(MACHINE, &name), &shown, &why, action);
         let needs = [made];
         let why = remark(Impact::None, Some("it is being made"), &needs);
         let action = Action::AwaitRunning { seat };
-        let ready = self.out.sketch.wait(new(MACHINE, &name), &why, action);
+        let ready = self.out.builder.wait(new(MACHINE, &name), &why, action);
         self.ready.push(ready);
     }
 
@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
             id: machine.id,
             tags: tags.clone(),
         };
-        self.sketch()
+        self.builder()
             .change(seen(machine), changes, &remark, action);
     }
 
@@ -204,7 +204,7 @@ impl<'a> Planner<'a> {
                 let changes = vec![change("state", "stopped", "running")];
                 let why = remark(Impact::None, Some("a load balancer has to run"), &[]);
                 let action = Action::Start { seat };
-                needs.push(self.sketch().change(seen(machine), changes, &why, action));
+                needs.push(self.builder().change(seen(machine), changes, &why, action));
                 let text = format!("machine {} ({}) was stopped", machine.name, machine.id);
                 self.notice(false, "CLBStarted", format!("{text}, and is started"));
             }
@@ -213,7 +213,7 @@ impl<'a> Planner<'a> {
         }
         let why = remark(Impact::None, Some("it does not run yet"), &needs);
         let action = Action::AwaitRunning { seat };
-        let step = self.out.sketch.wait(seen(machine), &why, action);
+        let step = self.out.builder.wait(seen(machine), &why, action);
         self.ready.push(step);
     }
 
@@ -239,8 +239,8 @@ impl<'a> Planner<'a> {
             difference: difference.clone(),
         };
         let remark = remark(Impact::InPlace, None, &self.base);
-        let sketch = &mut self.out.sketch;
-        sketch.change(seen(machine), changes, &remark, action);
+        let builder = &mut self.out.builder;
+        builder.change(seen(machine), changes, &remark, action);
     }
 
     /// Tags that somebody took away, and another label. One that is taken over gets them anyway.
@@ -267,7 +267,7 @@ impl<'a> Planner<'a> {
             tags,
         };
         let remark = remark(Impact::InPlace, None, &[]);
-        self.sketch()
+        self.builder()
             .change(seen(machine), changes, &remark, action);
     }
 
@@ -280,15 +280,15 @@ impl<'a> Planner<'a> {
         let remark = remark(Impact::None, None, &[]);
         let id = machine.id;
         let action = Action::Protect { id, on };
-        self.sketch()
+        self.builder()
             .change(seen(machine), changes, &remark, action);
     }
 
     /// Rules, and only then the firewalls that need them.
     fn rules(&mut self) {
-        let first = self.out.sketch.plan.steps.len();
-        push_rules(&mut self.out.sketch, self.wanted.rules);
-        let rules: Vec<StepId> = (first..self.out.sketch.plan.steps.len()).collect();
+        let first = self.out.builder.plan.steps.len();
+        push_rules(&mut self.out.builder, self.wanted.rules);
+        let rules: Vec<StepId> = (first..self.out.builder.plan.steps.len()).collect();
         let lineup = self.lineup;
         for machine in lineup.kept.values() {
             if machine.firewall_enabled || !self.wanted.blueprint.firewall {
@@ -298,7 +298,7 @@ impl<'a> Planner<'a> {
             let remark = remark(Impact::InPlace, None, &rules);
             let action = Action::Firewall(machine.id);
             self.out
-                .sketch
+                .builder
                 .change(seen(machine), changes, &remark, action);
         }
     }
