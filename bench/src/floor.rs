@@ -15,7 +15,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::LOOPBACK;
+use crate::harness::LOOPBACK;
 
 /// How long it takes so many kubelets to register, and then one client to write their addresses,
 /// ids, labels and taints.

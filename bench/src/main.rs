@@ -12,8 +12,8 @@
 mod balancers;
 mod cidrs;
 mod floor;
+mod harness;
 mod rest;
-mod stage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use anyhow::{Context, Result};
 use bowline_scenarios::measure::{Members, Resting};
 use clap::Parser;
 
-use self::stage::{Measured, Stage};
+use self::harness::{Harness, Measured};
 
 /// What Bowline is measured by.
 #[derive(Parser)]
@@ -106,8 +106,8 @@ async fn join(nodes: usize, program: PathBuf) -> Result<()> {
         )
     })?;
     let floor = floor::measure(nodes).await?;
-    let stage = Stage::set_up(&program).await?;
-    let measured = stage.join_all(nodes).await?;
+    let test = Harness::set_up(&program).await?;
+    let measured = test.join_all(nodes).await?;
     report(nodes, &measured, floor.as_secs_f64());
     Ok(())
 }

@@ -36,7 +36,7 @@ const SHORT: &[&str] = &[
 ];
 
 /// A cluster and a cloud on sockets.
-struct Stage {
+struct Harness {
     world: World,
     cluster: Cluster,
     cloud: Arc<Cloudscale>,
@@ -69,7 +69,7 @@ impl Process {
     }
 }
 
-impl Stage {
+impl Harness {
     async fn new() -> Self {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -172,32 +172,32 @@ impl Stage {
 
 #[tokio::test]
 async fn framework_case_149_a_stopped_and_continued_leader_does_nothing_and_exits_1() {
-    let stage = Stage::new().await;
-    stage.add_node("n1");
-    let url = format!("http://{}", stage.cloud_address());
+    let test = Harness::new().await;
+    test.add_node("n1");
+    let url = format!("http://{}", test.cloud_address());
     let busy = [
         "--node-monitor-period=50ms",
         "--node-status-update-frequency=50ms",
     ];
     let flags = [SHORT, &busy].concat();
-    let leader = stage
-        .command(&stage.account_kubeconfig(), &url, &flags)
+    let leader = test
+        .command(&test.account_kubeconfig(), &url, &flags)
         .spawn();
     let leader = Process(leader.unwrap());
-    let first = stage.new_holder("").await;
+    let first = test.new_holder("").await;
     let rounds = Filter::any().server("cloudscale").method("GET");
-    stage.called(&rounds, 10).await;
+    test.called(&rounds, 10).await;
     // The other replica runs no controller: whatever reaches the cloud later is the first one's.
     let idle = [SHORT, &["--controllers=-service"]].concat();
-    let admin = stage.cluster.admin_kubeconfig().unwrap();
-    let standby = Process(stage.command(&admin, &url, &idle).spawn().unwrap());
+    let admin = test.cluster.admin_kubeconfig().unwrap();
+    let standby = Process(test.command(&admin, &url, &idle).spawn().unwrap());
     leader.signal("STOP");
-    let second = stage.new_holder(&first).await;
+    let second = test.new_holder(&first).await;
     // The lease ran out seconds after the stop: nothing of the first one is under way any more.
-    let mark = stage.world.journal.entries().len();
+    let mark = test.world.journal.entries().len();
     leader.signal("CONT");
     assert_eq!(leader.exit_code().await, Some(1));
-    let after: Vec<_> = stage
+    let after: Vec<_> = test
         .world
         .journal
         .entries()
@@ -209,10 +209,10 @@ async fn framework_case_149_a_stopped_and_continued_leader_does_nothing_and_exit
     for call in after.iter().filter(|call| call.caller == ACCOUNT) {
         assert!(!call.is_mutating(), "{call:?}");
     }
-    assert_eq!(stage.holder(), second);
+    assert_eq!(test.holder(), second);
     standby.signal("TERM");
     assert_eq!(standby.exit_code().await, Some(0));
-    assert_eq!(stage.holder(), "", "given back");
+    assert_eq!(test.holder(), "", "given back");
 }
 
 /// Passes everything on to `target` and notes the first line of each connection.
@@ -243,20 +243,20 @@ async fn proxy(target: SocketAddr, seen: Arc<Mutex<Vec<String>>>) -> SocketAddr 
 
 #[tokio::test]
 async fn framework_case_146_the_cloud_is_reached_through_the_proxy_and_the_api_server_is_not() {
-    let stage = Stage::new().await;
-    stage.add_node("n1");
+    let test = Harness::new().await;
+    test.add_node("n1");
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let proxy = proxy(stage.cloud_address(), seen.clone()).await;
+    let proxy = proxy(test.cloud_address(), seen.clone()).await;
     let cloud = "http://api.cloudscale.test/";
-    let mut command = stage.command(&stage.account_kubeconfig(), cloud, &[]);
+    let mut command = test.command(&test.account_kubeconfig(), cloud, &[]);
     command
         .env("HTTPS_PROXY", format!("http://{proxy}"))
         .env("HTTP_PROXY", format!("http://{proxy}"))
         .env("NO_PROXY", "127.0.0.1");
     let manager = Process(command.spawn().unwrap());
     let asked = Filter::any().server("cloudscale").method("GET").status(200);
-    stage.called(&asked, 1).await;
-    assert_ne!(stage.holder(), "", "the API server is reached, too");
+    test.called(&asked, 1).await;
+    assert_ne!(test.holder(), "", "the API server is reached, too");
     manager.signal("TERM");
     assert_eq!(manager.exit_code().await, Some(0));
     let seen = seen.lock().unwrap();

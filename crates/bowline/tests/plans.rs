@@ -78,7 +78,7 @@ fn folder() -> PathBuf {
 }
 
 /// The cluster and the cloud of the recorded plans, on sockets.
-struct Stage {
+struct Harness {
     world: World,
     cluster: Cluster,
     cloud: Arc<Cloudscale>,
@@ -86,7 +86,7 @@ struct Stage {
     folder: TempDir,
 }
 
-impl Stage {
+impl Harness {
     async fn new() -> Self {
         let world = World::with(Clock::system(), Random::seeded(SEED));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -119,7 +119,7 @@ impl Stage {
         command
     }
 
-    /// The program with what it has to know about the stage.
+    /// The program with what it has to know about the test.
     fn program(&self, arguments: &[&str]) -> Command {
         let url = format!("http://{}/v1", self.server.local_addr().unwrap());
         let kubeconfig = self.folder.path().join("kubeconfig");
@@ -211,12 +211,12 @@ async fn finish(mut command: Command) -> Told {
 
 #[tokio::test]
 async fn typical_changes_are_told_as_recorded_and_nothing_is_written() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let mut different = Vec::new();
     for (name, line) in RECORDED {
-        stage.prepare(name);
+        test.prepare(name);
         let words: Vec<&str> = line.split(' ').collect();
-        let told = stage.plan(&words).await;
+        let told = test.plan(&words).await;
         assert_eq!(told.complaint, "", "{name}");
         let text = format!("$ bowline plan {line}\n{}[exit {}]\n", told.text, told.code);
         let path = folder().join(format!("{name}.txt"));
@@ -227,7 +227,7 @@ async fn typical_changes_are_told_as_recorded_and_nothing_is_written() {
             different.push(format!("{}:\n{text}", path.display()));
         }
     }
-    stage.nothing_was_written();
+    test.nothing_was_written();
     assert!(
         different.is_empty(),
         "not as recorded; record anew with {WRITE}=1 cargo test -p bowline --test plans\n{}",
@@ -237,8 +237,8 @@ async fn typical_changes_are_told_as_recorded_and_nothing_is_written() {
 
 #[tokio::test]
 async fn a_plan_in_json_says_the_same_for_programs() {
-    let stage = Stage::new().await;
-    let told = stage.plan(&["-f", "timeout.yaml", "-o", "json"]).await;
+    let test = Harness::new().await;
+    let told = test.plan(&["-f", "timeout.yaml", "-o", "json"]).await;
     assert_eq!(told.code, 2, "{}", told.complaint);
     let json: Value = serde_json::from_str(&told.text).unwrap();
     assert_eq!(json["outlook"], "changes");
@@ -255,13 +255,13 @@ async fn a_plan_in_json_says_the_same_for_programs() {
         service["plan"]["found"][0]["object"]["kind"],
         "load balancer"
     );
-    stage.nothing_was_written();
+    test.nothing_was_written();
 }
 
 #[tokio::test]
 async fn files_can_be_applied_over_all_and_come_from_standard_input() {
-    let stage = Stage::new().await;
-    let mut command = stage.command(&["--all", "-f", "-"]);
+    let test = Harness::new().await;
+    let mut command = test.command(&["--all", "-f", "-"]);
     command.stdin(std::fs::File::open(folder().join("timeout.yaml")).unwrap());
     let told = finish(command).await;
     assert_eq!(told.code, 2, "{}", told.complaint);
@@ -273,16 +273,16 @@ async fn files_can_be_applied_over_all_and_come_from_standard_input() {
         assert!(told.text.contains(line), "{line}\n{}", told.text);
     }
     // A name picks one; what is somebody else's is said to be so, and is nothing to do.
-    let told = stage.plan(&["shop/database"]).await;
+    let told = test.plan(&["shop/database"]).await;
     let text = "Service shop/database: not a Service of type LoadBalancer\n";
     assert!(told.text.starts_with(text), "{}", told.text);
     assert_eq!(told.code, 0);
-    stage.nothing_was_written();
+    test.nothing_was_written();
 }
 
 #[tokio::test]
 async fn what_cannot_be_planned_is_an_error_that_says_why() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     for (arguments, message) in [
         (
             &["shop/nobody"][..],
@@ -307,7 +307,7 @@ async fn what_cannot_be_planned_is_an_error_that_says_why() {
             "error: the argument '--all' cannot be used with",
         ),
     ] {
-        let told = stage.plan(arguments).await;
+        let told = test.plan(arguments).await;
         assert_eq!((told.code, told.text.as_str()), (1, ""), "{arguments:?}");
         assert!(told.complaint.starts_with(message), "{}", told.complaint);
     }
@@ -335,42 +335,42 @@ async fn what_cannot_be_planned_is_an_error_that_says_why() {
 
 #[tokio::test]
 async fn a_cloud_that_cannot_be_read_is_told_for_each_service_and_is_no_absence() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let refused = Action::Status {
         code: 403,
         headers: BTreeMap::new(),
         body: None,
     };
     let rule = Rule::new(refused).on("GET", "/v1/load-balancers");
-    stage.world.faults.add(rule).unwrap();
-    let told = stage.plan(&["--all"]).await;
+    test.world.faults.add(rule).unwrap();
+    let told = test.plan(&["--all"]).await;
     assert_eq!(told.code, 1);
     let line = "Service shop/web, in cloud cloudscale: the cloud could not be read: ";
     assert!(told.text.contains(line), "{}", told.text);
     let line = "2 Services, 2 that could not be planned.\n";
     assert!(told.text.ends_with(line), "{}", told.text);
     assert!(!told.text.contains("create"), "{}", told.text);
-    assert_eq!(stage.cloud.balancers().len(), 2);
-    stage.nothing_was_written();
+    assert_eq!(test.cloud.balancers().len(), 2);
+    test.nothing_was_written();
 }
 
 #[tokio::test]
 async fn one_bad_object_is_one_error_and_a_foreign_class_is_left_alone() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let service = |name: &str, spec: Value| {
         json!({"apiVersion": "v1", "kind": "Service", "spec": spec,
                "metadata": {"name": name, "namespace": "shop", "uid": name}})
     };
-    stage.put(
+    test.put(
         "Service",
         service("broken", json!({"type": "LoadBalancer", "ports": 7})),
     );
     let foreign = json!({"type": "LoadBalancer", "loadBalancerClass": "vendor.test/lb"});
-    stage.put("Service", service("foreign", foreign));
+    test.put("Service", service("foreign", foreign));
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "odd"},
                       "spec": {"taints": 7}});
-    stage.put("Node", node);
-    let told = stage.plan(&["--all"]).await;
+    test.put("Node", node);
+    let told = test.plan(&["--all"]).await;
     assert_eq!(told.code, 1);
     for line in [
         "Service shop/broken: invalid type: integer `7`, expected",
@@ -381,23 +381,23 @@ async fn one_bad_object_is_one_error_and_a_foreign_class_is_left_alone() {
         assert!(told.text.contains(line), "{line}\n{}", told.text);
     }
     assert!(!told.text.contains("foreign"), "{}", told.text);
-    let told = stage.plan(&["shop/foreign"]).await;
+    let told = test.plan(&["shop/foreign"]).await;
     let text = "Service shop/foreign: class \"vendor.test/lb\" is somebody else's\n";
     assert_eq!(told.code, 0);
     assert!(told.text.starts_with(text), "{}", told.text);
-    stage.nothing_was_written();
+    test.nothing_was_written();
 }
 
 /// The whole manager beside them: it tells the same steps, and writes as little.
 #[tokio::test]
 async fn an_observing_manager_tells_what_it_would_do_and_writes_nothing() {
-    let stage = Stage::new().await;
-    stage.prepare("nodes");
-    let mut bad = stage.service("billing");
+    let test = Harness::new().await;
+    test.prepare("nodes");
+    let mut bad = test.service("billing");
     let key = "k8s.cloudscale.ch/loadbalancer-pool-algorithm";
     bad["metadata"]["annotations"][key] = json!("fastest");
-    stage.put("Service", bad);
-    let mut command = stage.program(&["--mode=observe", "--secure-port=0"]);
+    test.put("Service", bad);
+    let mut command = test.program(&["--mode=observe", "--secure-port=0"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut observer = Process(command.spawn().unwrap());
     let mut log = Log::of(observer.0.stderr.take().unwrap());
@@ -410,20 +410,20 @@ async fn an_observing_manager_tells_what_it_would_do_and_writes_nothing() {
         log.until(text).await;
     }
     // What has been told and still holds is not told again.
-    let mut service = stage.service("web");
+    let mut service = test.service("web");
     let key = "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms";
     service["metadata"]["annotations"][key] = json!("60000");
-    stage.put("Service", service);
+    test.put("Service", service);
     log.until("update listener tcp/80 (in place), timeout_client_data_ms: 50000 → 60000")
         .await;
     for text in first {
         assert_eq!(log.seen.matches(text).count(), 1, "{text}:\n{}", log.seen);
     }
-    stage.prepare("deletion");
+    test.prepare("deletion");
     log.until("observing: not done: delete load balancer k8s-service-5a4f2b10")
         .await;
     drop(observer);
-    stage.nothing_was_written();
+    test.nothing_was_written();
 }
 
 /// The lines of a process, read by a thread.

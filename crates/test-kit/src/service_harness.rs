@@ -18,7 +18,7 @@ use crate::table::says;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ServiceHarness<S, C: ?Sized = dyn Cloud> {
-    pub stage: Harness<S, C>,
+    pub harness: Harness<S, C>,
     /// What the cloud's annotations begin with.
     prefix: &'static str,
     pub service: Service,
@@ -47,19 +47,19 @@ impl<S, C: ?Sized> std::ops::Deref for ServiceHarness<S, C> {
     type Target = Harness<S, C>;
 
     fn deref(&self) -> &Self::Target {
-        &self.stage
+        &self.harness
     }
 }
 
 impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
     pub fn new(
-        stage: Harness<S, C>,
+        harness: Harness<S, C>,
         prefix: &'static str,
         service: Service,
         nodes: Vec<Node>,
     ) -> Self {
         Self {
-            stage,
+            harness,
             prefix,
             service,
             nodes,
@@ -78,7 +78,7 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
     }
 
     pub fn balancers(&self) -> &dyn Balancers {
-        self.stage.cloud.balancers().unwrap()
+        self.harness.cloud.balancers().unwrap()
     }
 
     /// Sets an annotation, by its suffix or its whole key.
@@ -195,7 +195,7 @@ impl<S, C: Cloud + ?Sized> ServiceHarness<S, C> {
 
     /// All calls since the last time this was asked.
     pub fn calls(&self) -> Vec<Entry> {
-        self.stage.entries()
+        self.harness.entries()
     }
 
     /// The changes among them, by the API's names, with bodies.

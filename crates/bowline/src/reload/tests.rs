@@ -147,7 +147,7 @@ fn pick<'a>(random: &Random, from: &[&'a str]) -> &'a str {
     from[below(random, u32::try_from(from.len()).unwrap()) as usize]
 }
 
-struct Stage {
+struct Harness {
     world: World,
     random: Random,
     cluster: Cluster,
@@ -171,7 +171,7 @@ struct Stage {
     made: u32,
 }
 
-impl Stage {
+impl Harness {
     async fn new(seed: u64, plan: &Plan) -> Self {
         let world = World::simulated(seed);
         let cluster = Cluster::on_pipe(&world).unwrap();
@@ -508,34 +508,34 @@ fn foreign(name: &str, provider_id: Option<&str>) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
     let mut plan = Plan::new();
-    let mut stage = Stage::new(1, &plan).await;
-    stage.populate().await;
+    let mut test = Harness::new(1, &plan).await;
+    test.populate().await;
     let (mut generation, mut refused, mut same) = (1, 0, 0);
     for step in 0..100 {
-        stage.live().await;
-        if below(&stage.random, 3) == 0 {
-            let text = plan.spoiled(&stage.random, stage.folder.path());
+        test.live().await;
+        if below(&test.random, 3) == 0 {
+            let text = plan.spoiled(&test.random, test.folder.path());
             // What is wrong is told once.
-            let before = stage.reload.refused.as_ref().map(|it| it.why.clone());
-            assert_eq!(stage.write(&text).await, Looked::Refused, "{step}:\n{text}");
-            let after = stage.reload.refused.as_ref().map(|it| it.why.clone());
+            let before = test.reload.refused.as_ref().map(|it| it.why.clone());
+            assert_eq!(test.write(&text).await, Looked::Refused, "{step}:\n{text}");
+            let after = test.reload.refused.as_ref().map(|it| it.why.clone());
             refused += u64::from(before != after);
         } else {
-            plan = plan.changed(&stage.random);
-            let text = plan.text(stage.folder.path());
-            match stage.write(&text).await {
+            plan = plan.changed(&test.random);
+            let text = plan.text(test.folder.path());
+            match test.write(&text).await {
                 Looked::Changed => generation += 1,
                 Looked::Same => same += 1,
                 Looked::Refused => panic!("{step}: refused:\n{text}"),
             }
-            stage.note(&plan.clouds);
+            test.note(&plan.clouds);
         }
-        let pause = Duration::from_secs(1 + u64::from(below(&stage.random, 30)));
+        let pause = Duration::from_secs(1 + u64::from(below(&test.random, 30)));
         sleep(pause).await;
-        stage.check();
-        assert_eq!(stage.metric("bowline_configuration_generation"), generation);
+        test.check();
+        assert_eq!(test.metric("bowline_configuration_generation"), generation);
     }
-    assert_eq!(stage.metric("bowline_configuration_refused_total"), refused);
+    assert_eq!(test.metric("bowline_configuration_refused_total"), refused);
     assert!(
         generation > 30 && refused > 10 && same < 40,
         "{generation} {refused} {same}"
@@ -543,12 +543,12 @@ async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
     // In the end all is well, and all that was asked for meanwhile is done.
     plan = Plan::new();
     plan.syncs = 7;
-    let text = plan.text(stage.folder.path());
-    assert_eq!(stage.write(&text).await, Looked::Changed);
-    stage.note(&plan.clouds);
+    let text = plan.text(test.folder.path());
+    assert_eq!(test.write(&text).await, Looked::Changed);
+    test.note(&plan.clouds);
     sleep(A_LONG_TIME).await;
-    stage.check();
-    stage.check_all();
-    stage.stop.cancel();
-    stage.manager.await.unwrap().unwrap();
+    test.check();
+    test.check_all();
+    test.stop.cancel();
+    test.manager.await.unwrap().unwrap();
 }

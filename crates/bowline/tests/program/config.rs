@@ -194,13 +194,13 @@ fn secrets_that_cannot_be_read_are_all_named_at_the_start() {
 }
 
 /// Two accounts of one cloud, whose provider ids do not tell them apart, and one cluster.
-pub(crate) struct Stage {
+pub(crate) struct Setup {
     harness: Harness,
     pub(crate) accounts: [Arc<Exoscale>; 2],
     servers: Vec<(Server, String)>,
 }
 
-impl Deref for Stage {
+impl Deref for Setup {
     type Target = Harness;
 
     fn deref(&self) -> &Harness {
@@ -208,7 +208,7 @@ impl Deref for Stage {
     }
 }
 
-impl Stage {
+impl Setup {
     pub(crate) async fn new() -> Self {
         let manifest = bowline_simulator_exoscale::manifest();
         let harness = Harness::new(manifest, "cloud-controller-manager", "original").await;
@@ -218,13 +218,13 @@ impl Stage {
             servers.push(harness.serve(account.clone()).await);
         }
         std::fs::write(harness.path("secret"), format!("{DEFAULT_SECRET}\n")).unwrap();
-        let stage = Self {
+        let test = Self {
             harness,
             accounts,
             servers,
         };
-        std::fs::write(stage.path("bowline.yaml"), stage.configuration()).unwrap();
-        stage
+        std::fs::write(test.path("bowline.yaml"), test.configuration()).unwrap();
+        test
     }
 
     pub(crate) fn configuration(&self) -> String {
@@ -258,11 +258,11 @@ impl Stage {
 
 #[tokio::test]
 async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_alone() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let mut wanted = Vec::new();
-    for (account, name) in stage.accounts.iter().zip(["worker-a", "worker-b"]) {
+    for (account, name) in test.accounts.iter().zip(["worker-a", "worker-b"]) {
         let id = account.add_instance(&InstanceSpec::named(name)).unwrap();
-        stage.fleet.join(account.kubelet(&id).unwrap()).unwrap();
+        test.fleet.join(account.kubelet(&id).unwrap()).unwrap();
         wanted.push((name, format!("exoscale://{id}")));
     }
     let foreign = json!({
@@ -270,23 +270,23 @@ async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_a
         "spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true",
                              "effect": "NoSchedule"}]},
     });
-    stage.cluster.install([foreign]).unwrap();
-    let running = Running::start(stage.command(&["--secure-port=0"]));
-    let initialized = |stage: &Harness| {
+    test.cluster.install([foreign]).unwrap();
+    let running = Running::start(test.command(&["--secure-port=0"]));
+    let initialized = |test: &Harness| {
         wanted.iter().all(|(name, id)| {
-            let node = stage.node(name);
+            let node = test.node(name);
             node.is_some_and(|node| node["spec"]["providerID"] == *id)
         })
     };
-    stage.until("both nodes are initialised", initialized).await;
+    test.until("both nodes are initialised", initialized).await;
     for (name, cloud) in [("worker-a", "a"), ("worker-b", "b")] {
-        let command = stage.command(&["explain", "node", name]);
+        let command = test.command(&["explain", "node", name]);
         let ended = spawn_blocking(|| run(command)).await.unwrap();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let words = format!("owned by {cloud}, the only cloud that has a machine for it");
         assert!(ended.stdout.contains(&words), "{words}: {}", ended.stdout);
     }
-    let command = stage.command(&["explain", "node", "metal-1"]);
+    let command = test.command(&["explain", "node", "metal-1"]);
     let ended = spawn_blocking(|| run(command)).await.unwrap();
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let words = "left alone: no configured cloud has a machine for it";
@@ -300,7 +300,7 @@ async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_a
         .server("kubernetes")
         .mutating()
         .caller(manager);
-    let writes = stage.world.journal.matching(&writes);
+    let writes = test.world.journal.matching(&writes);
     assert!(
         !writes.iter().any(|call| call.path.contains("metal-1")),
         "{writes:?}"

@@ -208,7 +208,7 @@ fn probes(container: &Container) -> [(i32, String); 3] {
 }
 
 /// What processes work on: the manifest's account, and the simulated cloud with one machine.
-struct Stage {
+struct Setup {
     shipped: &'static Shipped,
     world: World,
     cluster: Cluster,
@@ -277,7 +277,7 @@ async fn triton(world: &World, any: SocketAddr, cluster: &Cluster) -> Cloud {
     (kubelet, server, Vec::new())
 }
 
-impl Stage {
+impl Setup {
     async fn new(shipped: &'static Shipped) -> Self {
         let world = World::real();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -372,13 +372,13 @@ async fn answered(port: u16, path: &str) -> String {
 
 async fn works_and_answers(shipped: &'static Shipped) {
     let served = understood(&shipped.arguments()).options.serving.port;
-    let stage = Stage::new(shipped).await;
+    let test = Setup::new(shipped).await;
     // On the machine of a test the real port may be in use.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let running = stage.start(port);
-    stage.join().await;
+    let running = test.start(port);
+    test.join().await;
     for (wanted, path) in probes(&shipped.container()) {
         assert_eq!(i64::from(wanted), served);
         assert_eq!(answered(port, &path).await, "ok", "{path}");
@@ -387,7 +387,7 @@ async fn works_and_answers(shipped: &'static Shipped) {
     let ended = spawn_blocking(|| running.end()).await.unwrap();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let refused = Filter::any().server("kubernetes").status(403);
-    assert_eq!(stage.world.journal.count(&refused), 0, "{}", ended.stderr);
+    assert_eq!(test.world.journal.count(&refused), 0, "{}", ended.stderr);
 }
 
 #[tokio::test]

@@ -69,14 +69,14 @@ fn exoscale_case_91_what_is_wrong_is_told_together_and_without_secrets() {
 }
 
 /// What processes work on.
-struct Stage {
+struct Setup {
     harness: Harness,
     cloud: Arc<Exoscale>,
     url: String,
     _server: Server,
 }
 
-impl Deref for Stage {
+impl Deref for Setup {
     type Target = Harness;
 
     fn deref(&self) -> &Harness {
@@ -84,7 +84,7 @@ impl Deref for Stage {
     }
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let manifest = bowline_simulator_exoscale::manifest();
         let harness = Harness::new(manifest, "cloud-controller-manager", ORIGINAL).await;
@@ -131,20 +131,20 @@ impl Stage {
 
 #[tokio::test]
 async fn under_the_originals_name_it_looks_after_nodes_and_ends_on_sigterm() {
-    let stage = Stage::new().await;
-    let id = stage.join("Worker-1");
-    let running = Running::start(stage.manager("---\n"));
+    let test = Setup::new().await;
+    let id = test.join("Worker-1");
+    let running = Running::start(test.manager("---\n"));
     let wanted = format!("exoscale://{id}");
-    let initialized = |stage: &Harness| {
-        let node = stage.node("worker-1");
+    let initialized = |test: &Harness| {
+        let node = test.node("worker-1");
         node.is_some_and(|node| node["spec"]["providerID"] == wanted)
     };
-    stage.until("worker-1 is initialised", initialized).await;
+    test.until("worker-1 is initialised", initialized).await;
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.stderr.contains(DEFAULT_SECRET), "{}", ended.stderr);
     let denied = Filter::any().server("kubernetes").status(403);
-    let mut denied = stage.world.journal.matching(&denied);
+    let mut denied = test.world.journal.matching(&denied);
     // What tells clusters apart: work goes on without it.
     denied.retain(|it| it.path != "/api/v1/namespaces/kube-system");
     assert!(
@@ -155,12 +155,12 @@ async fn under_the_originals_name_it_looks_after_nodes_and_ends_on_sigterm() {
 
 #[tokio::test]
 async fn exoscale_case_06_with_everything_disabled_it_stays_up_and_touches_nothing() {
-    let stage = Stage::new().await;
-    stage.join("worker-1");
-    let tainted = |stage: &Harness| stage.node("worker-1").is_some();
-    stage.until("worker-1 registers", tainted).await;
+    let test = Setup::new().await;
+    test.join("worker-1");
+    let tainted = |test: &Harness| test.node("worker-1").is_some();
+    test.until("worker-1 registers", tainted).await;
     let file = "instances: {disabled: true}\nloadBalancer: {disabled: true}\n";
-    let running = Running::start(stage.manager(file));
+    let running = Running::start(test.manager(file));
     let running = logged(
         running,
         &[
@@ -172,7 +172,7 @@ async fn exoscale_case_06_with_everything_disabled_it_stays_up_and_touches_nothi
     )
     .await;
     let manager = Filter::any().server("kubernetes").mutating();
-    let writes = stage.world.journal.matching(&manager);
+    let writes = test.world.journal.matching(&manager);
     let ours = "system:serviceaccount:kube-system:cloud-controller-manager";
     let touched = writes
         .iter()
@@ -180,20 +180,20 @@ async fn exoscale_case_06_with_everything_disabled_it_stays_up_and_touches_nothi
         .filter(|call| call.path.contains("/nodes") || call.path.contains("/services"));
     assert_eq!(touched.count(), 0);
     let asked = Filter::any().server("exoscale");
-    let asked = stage.world.journal.matching(&asked);
+    let asked = test.world.journal.matching(&asked);
     assert!(
         asked.iter().all(|call| call.path == "/v2/zone"),
         "{asked:?}"
     );
-    let node = stage.node("worker-1").unwrap();
+    let node = test.node("worker-1").unwrap();
     assert!(node["spec"]["providerID"].is_null(), "{node}");
     assert_eq!(end(running).await.code, Some(0));
 }
 
 #[tokio::test]
 async fn exoscale_case_12_a_zone_that_is_not_listed_ends_the_program() {
-    let stage = Stage::new().await;
-    let mut command = stage.manager("");
+    let test = Setup::new().await;
+    let mut command = test.manager("");
     command.env("EXOSCALE_API_ZONE", "at-vie-9");
     let ended = spawn_blocking(|| run(command)).await.unwrap();
     ended.failed_with(&["at-vie-9"]);
@@ -201,14 +201,13 @@ async fn exoscale_case_12_a_zone_that_is_not_listed_ends_the_program() {
 
 #[tokio::test]
 async fn nobody_waits_for_an_api_that_does_not_answer_in_order_to_stop() {
-    let stage = Stage::new().await;
-    stage
-        .world
+    let test = Setup::new().await;
+    test.world
         .faults
         .add(Rule::new(Action::Hang).server("exoscale"))
         .unwrap();
-    let running = Running::start(stage.manager(""));
-    stage.called().await;
+    let running = Running::start(test.manager(""));
+    test.called().await;
     let begun = tokio::time::Instant::now();
     assert_eq!(end(running).await.code, Some(0));
     assert!(
@@ -220,12 +219,9 @@ async fn nobody_waits_for_an_api_that_does_not_answer_in_order_to_stop() {
 
 #[tokio::test]
 async fn a_plan_shows_the_steps_and_writes_nothing() {
-    let stage = Stage::new().await;
-    let pool = stage
-        .cloud
-        .add_pool(&PoolSpec::named("workers", 2))
-        .unwrap();
-    let member = &stage.cloud.instances()[0];
+    let test = Setup::new().await;
+    let pool = test.cloud.add_pool(&PoolSpec::named("workers", 2)).unwrap();
+    let member = &test.cloud.instances()[0];
     let node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"},
         "spec": {"providerID": format!("exoscale://{}", member.id)},
@@ -238,11 +234,11 @@ async fn a_plan_shows_the_steps_and_writes_nothing() {
             "ports": [{"port": 80, "protocol": "TCP", "nodePort": 31080}],
         },
     });
-    stage.cluster.install([node, service]).unwrap();
+    test.cluster.install([node, service]).unwrap();
     let mut command = bowline(&["plan", "--all", "--cloud-provider=exoscale"]);
     command
-        .arg(stage.flag("kubeconfig", "kubeconfig"))
-        .env("EXOSCALE_API_ENDPOINT", &stage.url)
+        .arg(test.flag("kubeconfig", "kubeconfig"))
+        .env("EXOSCALE_API_ENDPOINT", &test.url)
         .env("EXOSCALE_API_ZONE", DEFAULT_ZONE)
         .env("EXOSCALE_API_KEY", DEFAULT_KEY)
         .env("EXOSCALE_API_SECRET", DEFAULT_SECRET);
@@ -251,6 +247,6 @@ async fn a_plan_shows_the_steps_and_writes_nothing() {
     for words in ["Service default/web, in cloud exoscale", &pool, "k8s-"] {
         assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
     }
-    let writes = stage.world.journal.matching(&Filter::any().mutating());
+    let writes = test.world.journal.matching(&Filter::any().mutating());
     assert!(writes.is_empty(), "{writes:?}");
 }

@@ -4,19 +4,19 @@ use bowline_simulator_exoscale::InstanceSpec;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::config::Stage;
+use crate::config::Setup;
 use crate::process::{Ended, run};
 
 const WAITING: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-async fn explain(stage: &Stage, words: &[&str]) -> Ended {
-    let command = stage.command(&[&["explain"], words].concat());
+async fn explain(test: &Setup, words: &[&str]) -> Ended {
+    let command = test.command(&[&["explain"], words].concat());
     spawn_blocking(|| run(command)).await.unwrap()
 }
 
 /// The same as JSON, with its exit code.
-async fn explained(stage: &Stage, words: &[&str]) -> (Option<i32>, Value) {
-    let ended = explain(stage, &[words, &["-o", "json"]].concat()).await;
+async fn explained(test: &Setup, words: &[&str]) -> (Option<i32>, Value) {
+    let ended = explain(test, &[words, &["-o", "json"]].concat()).await;
     let json = serde_json::from_str(&ended.stdout);
     (ended.code, json.unwrap_or_else(|_| panic!("{ended:?}")))
 }
@@ -45,26 +45,26 @@ fn service(name: &str, class: Option<&str>) -> Value {
 }
 
 /// Two accounts; the nodes that carry `pool=mine` are the first one's.
-async fn stage() -> Stage {
-    let stage = Stage::new().await;
-    let text = stage.configuration();
+async fn test() -> Setup {
+    let test = Setup::new().await;
+    let text = test.configuration();
     let marked = text.replacen("- name: a\n", "- name: a\n  nodeSelector: pool=mine\n", 1);
     assert_ne!(marked, text);
-    std::fs::write(stage.path("bowline.yaml"), marked).unwrap();
-    stage
+    std::fs::write(test.path("bowline.yaml"), marked).unwrap();
+    test
 }
 
 #[tokio::test]
 async fn a_node_is_explained_to_people_and_to_programs_with_what_to_do() {
-    let stage = stage().await;
-    let id = stage.accounts[1].add_instance(&InstanceSpec::named("worker-b"));
-    let kubelet = stage.accounts[1].kubelet(&id.unwrap()).unwrap();
+    let test = test().await;
+    let id = test.accounts[1].add_instance(&InstanceSpec::named("worker-b"));
+    let kubelet = test.accounts[1].kubelet(&id.unwrap()).unwrap();
     let worker = kubelet.node_name.clone();
-    stage.fleet.join(kubelet).unwrap();
+    test.fleet.join(kubelet).unwrap();
     let foreign = [node("metal-1", None), node("other-1", Some("hcloud://7"))];
-    stage.cluster.install(foreign).unwrap();
+    test.cluster.install(foreign).unwrap();
 
-    let (code, told) = explained(&stage, &["node", &worker]).await;
+    let (code, told) = explained(&test, &["node", &worker]).await;
     assert_eq!(code, Some(0), "{told:#}");
     assert_eq!(told["owner"]["decision"], "owned");
     assert_eq!(told["owner"]["cloud"], "b");
@@ -86,11 +86,11 @@ async fn a_node_is_explained_to_people_and_to_programs_with_what_to_do() {
         ]
     );
 
-    let (code, told) = explained(&stage, &["node", "other-1"]).await;
+    let (code, told) = explained(&test, &["node", "other-1"]).await;
     assert_eq!(code, Some(2));
     assert_eq!(told["owner"]["decision"], "nobody");
     assert_eq!(told["owner"]["reason"], "ForeignProviderID");
-    let ended = explain(&stage, &["node", "other-1"]).await;
+    let ended = explain(&test, &["node", "other-1"]).await;
     for words in [
         "Node other-1: left alone: its provider id is of no configured cloud\n",
         "provider id: hcloud://7",
@@ -100,22 +100,21 @@ async fn a_node_is_explained_to_people_and_to_programs_with_what_to_do() {
         assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
     }
 
-    let ended = explain(&stage, &["node", "metal-1"]).await;
+    let ended = explain(&test, &["node", "metal-1"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let words = format!("kubectl taint node metal-1 {WAITING}-");
     assert!(ended.stdout.contains(&words), "{}", ended.stdout);
 
-    let ended = explain(&stage, &["node", "nobody"]).await;
+    let ended = explain(&test, &["node", "nobody"]).await;
     ended.failed_with(&["there is no Node nobody"]);
 }
 
 #[tokio::test]
 async fn a_service_is_explained_by_its_class_and_by_whose_nodes_there_are() {
-    let stage = stage().await;
+    let test = test().await;
     let id = "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
     let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    stage
-        .cluster
+    test.cluster
         .install([
             shop,
             node("mine", Some(id)),
@@ -154,20 +153,20 @@ async fn a_service_is_explained_by_its_class_and_by_whose_nodes_there_are() {
         ),
     ] {
         let name = format!("shop/{name}");
-        let (found, told) = explained(&stage, &["service", &name]).await;
+        let (found, told) = explained(&test, &["service", &name]).await;
         assert_eq!(found, Some(code), "{told:#}");
         assert_eq!(told["decision"], decision);
         assert_eq!(told["classes"], json!(["bowline.dev/a", "bowline.dev/b"]));
         let nodes = json!({"byCloud": {"a": 1}, "nobodys": 1, "undecided": 1});
         assert_eq!(told["nodes"], nodes, "{name}");
         assert_eq!(told["members"].as_u64(), (code == 0).then_some(1));
-        let ended = explain(&stage, &["service", &name]).await;
+        let ended = explain(&test, &["service", &name]).await;
         for words in [words, "Nodes by cloud\n  a: 1\n  unowned: 1\n"] {
             assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
         }
     }
-    let ended = explain(&stage, &["service", "shop/none"]).await;
+    let ended = explain(&test, &["service", "shop/none"]).await;
     ended.failed_with(&["there is no Service shop/none"]);
-    let ended = explain(&stage, &["service", "a/b/c"]).await;
+    let ended = explain(&test, &["service", "a/b/c"]).await;
     ended.failed_with(&["is not NAMESPACE/NAME"]);
 }

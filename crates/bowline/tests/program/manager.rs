@@ -22,14 +22,14 @@ const ORIGINAL: &str = "cloudscale-cloud-controller-manager";
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
 /// What processes work on.
-struct Stage {
+struct Setup {
     harness: Harness,
     cloud: Arc<Cloudscale>,
     cloud_url: String,
     _server: Server,
 }
 
-impl Deref for Stage {
+impl Deref for Setup {
     type Target = Harness;
 
     fn deref(&self) -> &Harness {
@@ -37,7 +37,7 @@ impl Deref for Stage {
     }
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let manifest = bowline_simulator_cloudscale::manifest();
         let harness = Harness::new(manifest, LEASE.1, ORIGINAL).await;
@@ -84,8 +84,8 @@ impl Stage {
     }
 
     async fn initialized(&self, name: &str) {
-        self.until(&format!("{name} is initialised"), |stage| {
-            let node = stage.node(name).unwrap_or_default();
+        self.until(&format!("{name} is initialised"), |test| {
+            let node = test.node(name).unwrap_or_default();
             let taints = node["spec"]["taints"].to_string();
             node["spec"]["providerID"].is_string() && !taints.contains("uninitialized")
         })
@@ -142,19 +142,19 @@ async fn asked(port: u16, path: &'static str) -> String {
 
 #[tokio::test]
 async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     // Longer than the test: only the word of its holder ends it.
-    stage.give("cloud-controller-manager-talos", "original_1", 3600);
+    test.give("cloud-controller-manager-talos", "original_1", 3600);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let running = stage.start(&[
+    let running = test.start(&[
         "--bind-address=127.0.0.1",
         &format!("--secure-port={port}"),
         "--hold-leases=cloud-controller-manager-talos",
         "--authorization-always-allow-paths=/livez,/readyz/held-leases",
     ]);
-    stage.join("worker-1");
+    test.join("worker-1");
     let waiting = &["waiting for the lease: it is held by original_1"];
     let running = logged(running, waiting).await;
     let path = "readyz/held-leases";
@@ -167,8 +167,8 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
         "nothing is wrong with the process: {said}"
     );
     // It is given up: then there is something to do.
-    stage.give("cloud-controller-manager-talos", "", 1);
-    stage.initialized("worker-1").await;
+    test.give("cloud-controller-manager-talos", "", 1);
+    test.initialized("worker-1").await;
     let said = asked(port, path).await;
     assert!(said.starts_with("200 "), "{said}");
     assert_eq!(end(running).await.code, Some(0));
@@ -176,11 +176,11 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
 
 #[tokio::test]
 async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
-    let stage = Stage::new().await;
-    let running = stage.start(&["--bind-address=127.0.0.1", "--secure-port=0"]);
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
-    assert_ne!(stage.holder().unwrap(), "");
+    let test = Setup::new().await;
+    let running = test.start(&["--bind-address=127.0.0.1", "--secure-port=0"]);
+    test.join("worker-1");
+    test.initialized("worker-1").await;
+    assert_ne!(test.holder().unwrap(), "");
     let flags = &["FLAG: --concurrent-service-syncs=\"2\"", "FLAG: --v=\"3\""];
     let running = logged(running, flags).await;
     let begun = tokio::time::Instant::now();
@@ -188,7 +188,7 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(8), "it took {took:?}");
-    assert_eq!(stage.holder().as_deref(), Some(""), "the lease is released");
+    assert_eq!(test.holder().as_deref(), Some(""), "the lease is released");
     for line in ["SIGTERM", "lease released", "Bowline ends"] {
         assert!(
             ended.stderr.contains(line),
@@ -201,7 +201,7 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
         "the token is in the log"
     );
     let denied = Filter::any().server("kubernetes").status(403);
-    let mut denied = stage.world.journal.matching(&denied);
+    let mut denied = test.world.journal.matching(&denied);
     // What tells clusters apart: work goes on without it.
     denied.retain(|it| it.path != "/api/v1/namespaces/kube-system");
     assert!(
@@ -212,11 +212,11 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
 
 #[tokio::test]
 async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
-    let stage = Stage::new().await;
-    let running = stage.start(&["--secure-port=0"]);
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
-    let calls = stage
+    let test = Setup::new().await;
+    let running = test.start(&["--secure-port=0"]);
+    test.join("worker-1");
+    test.initialized("worker-1").await;
+    let calls = test
         .world
         .journal
         .matching(&Filter::any().server("cloudscale"));
@@ -226,15 +226,15 @@ async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
 
 #[tokio::test]
 async fn cloudscale_defect_d20_no_part_of_the_token_is_logged() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     // A wrong one: refusals are told at length.
     let token = "Zk3vQ9pTn1XwYb7RdLs2MhUa8CeGf0Jo";
-    let mut command = stage.manager(&stage.path("kubeconfig"), &["--secure-port=0", "--v=10"]);
+    let mut command = test.manager(&test.path("kubeconfig"), &["--secure-port=0", "--v=10"]);
     command.env("CLOUDSCALE_ACCESS_TOKEN", token);
     let running = Running::start(command);
-    stage.join("worker-1");
+    test.join("worker-1");
     let refused = Filter::any().server("cloudscale").status(401);
-    let refused = stage.world.journal.wait_for(&refused, 3);
+    let refused = test.world.journal.wait_for(&refused, 3);
     tokio::time::timeout(PATIENCE, refused).await.unwrap();
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -246,18 +246,18 @@ async fn cloudscale_defect_d20_no_part_of_the_token_is_logged() {
 
 #[tokio::test]
 async fn a_lost_lease_ends_the_program_with_an_error() {
-    let stage = Stage::new().await;
-    let running = stage.start(&["--secure-port=0"]);
-    stage.new_holder("").await;
+    let test = Setup::new().await;
+    let running = test.start(&["--secure-port=0"]);
+    test.new_holder("").await;
     let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
-    let mut lease = stage.cluster.api().get(kind, LEASE.0, LEASE.1).unwrap();
+    let mut lease = test.cluster.api().get(kind, LEASE.0, LEASE.1).unwrap();
     lease["spec"]["holderIdentity"] = "somebody-else".into();
     lease["spec"]["leaseDurationSeconds"] = 3600.into();
-    stage.cluster.api().put(kind, lease);
+    test.cluster.api().put(kind, lease);
     let ended = ended(running).await;
     ended.failed_with(&["leaderelection lost", "somebody-else"]);
     assert_eq!(
-        stage.holder().as_deref(),
+        test.holder().as_deref(),
         Some("somebody-else"),
         "it is left alone"
     );
@@ -266,15 +266,15 @@ async fn a_lost_lease_ends_the_program_with_an_error() {
 /// Takes ten seconds of real time: that is how long the program waits for the API server.
 #[tokio::test]
 async fn an_authority_that_did_not_sign_the_api_server_is_named() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     // The certificate of another cluster.
     let other = Cluster::on_socket(&World::real(), ANY).await.unwrap();
     let text = other.admin_kubeconfig().unwrap();
-    let text = text.replace(other.url(), stage.cluster.url());
-    let path = stage.path("wrong-ca");
+    let text = text.replace(other.url(), test.cluster.url());
+    let path = test.path("wrong-ca");
     std::fs::write(&path, text).unwrap();
-    let command = stage.manager(&path, &["--leader-elect=false", "--secure-port=0"]);
+    let command = test.manager(&path, &["--leader-elect=false", "--secure-port=0"]);
     let ended = spawn_blocking(|| run(command)).await.unwrap();
-    let address = stage.cluster.url().trim_start_matches("https://");
+    let address = test.cluster.url().trim_start_matches("https://");
     ended.failed_with(&[address, "certificate"]);
 }

@@ -29,7 +29,7 @@ fn id(number: u32) -> String {
     format!("5b1e2d3c-0000-4000-8000-{number:012}")
 }
 
-struct Stage {
+struct Setup {
     cluster: Cluster,
     folder: TempDir,
     /// Where the manager serves.
@@ -38,7 +38,7 @@ struct Stage {
     _manager: Running,
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -236,16 +236,16 @@ fn discovered(config: &Path, job: &str) -> BTreeMap<String, BTreeMap<String, Str
 #[tokio::test]
 #[ignore = "needs promtool: name it in PROMTOOL"]
 async fn promtool_reads_the_metrics_of_machines_and_finds_them_in_both_ways() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let all_up =
         |page: &str| page.matches("\ntriton_cmon_up{").count() == 3 && !page.contains("\"} 0\n");
-    let page = stage.page("metrics/triton", all_up).await;
+    let page = test.page("metrics/triton", all_up).await;
     assert!(page.contains("\ntriton_mem_limit{"), "{page}");
     check_metrics(&page);
 
     let all = |page: &str| page.matches("\"targets\"").count() == 3;
-    stage.page("sd/triton", all).await;
-    let configs = stage.configurations().await;
+    test.page("sd/triton", all).await;
+    let configs = test.configurations().await;
     let ours = found(&configs["http-sd.yaml"], "triton-machines").await;
     assert_eq!(ours.len(), 3);
     let labels = &ours[&id(2)];

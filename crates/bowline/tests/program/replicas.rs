@@ -46,7 +46,7 @@ enum Back {
 }
 
 /// A cluster with the original's role, a cloud, and kubelets.
-struct Stage {
+struct Setup {
     world: World,
     back: Back,
     admin: Client,
@@ -58,7 +58,7 @@ struct Stage {
     _server: Server,
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let world = World::real();
         let folder = tempfile::tempdir().unwrap();
@@ -201,28 +201,28 @@ async fn end_with(running: Running, signal: &str) {
 
 #[tokio::test]
 async fn framework_case_118_a_leader_that_is_killed_is_replaced_when_its_lease_has_run_out() {
-    let stage = Stage::new().await;
-    let (leader, standby, name) = stage.two().await;
+    let test = Setup::new().await;
+    let (leader, standby, name) = test.two().await;
     let killed = Instant::now();
     leader.signal("KILL");
-    stage.new_holder(&name).await;
+    test.new_holder(&name).await;
     let took = killed.elapsed();
     tell(&format!(
         "take-over after SIGKILL: {:.1} s",
         took.as_secs_f64()
     ));
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
+    test.join("worker-1");
+    test.initialized("worker-1").await;
     terminate(standby).await;
 }
 
 #[tokio::test]
 async fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_at_once() {
-    let stage = Stage::new().await;
-    let (leader, standby, name) = stage.two().await;
+    let test = Setup::new().await;
+    let (leader, standby, name) = test.two().await;
     let asked = Instant::now();
     leader.signal("TERM");
-    stage.new_holder(&name).await;
+    test.new_holder(&name).await;
     let took = asked.elapsed();
     tell(&format!(
         "take-over after SIGTERM: {:.1} s",
@@ -230,8 +230,8 @@ async fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_at_once()
     ));
     let ended = spawn_blocking(|| leader.end()).await.unwrap();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
+    test.join("worker-1");
+    test.initialized("worker-1").await;
     // Ctrl-C ends it as well.
     end_with(standby, "INT").await;
 }
@@ -239,52 +239,52 @@ async fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_at_once()
 #[tokio::test]
 #[ignore = "needs a real control plane: e2e/run has one"]
 async fn nodes_are_initialised_although_the_api_server_dies_in_the_middle() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let (least, most) = (Duration::from_secs(2), Duration::from_secs(2));
     let slow = Rule::new(Action::Delay { least, most }).server("cloudscale");
-    stage.world.faults.add(slow).unwrap();
-    let manager = stage.start(LONG_TERMS);
-    let leader = stage.new_holder("").await;
+    test.world.faults.add(slow).unwrap();
+    let manager = test.start(LONG_TERMS);
+    let leader = test.new_holder("").await;
     let names: Vec<String> = (0..20).map(|number| format!("worker-{number}")).collect();
     for name in &names {
-        stage.join(name);
+        test.join(name);
     }
     // The cloud is about to answer; what follows from that meets no server.
     let asked = Filter::any().server("cloudscale").path("/v1/servers*");
-    let asked = stage.world.journal.wait_for(&asked, 1);
+    let asked = test.world.journal.wait_for(&asked, 1);
     tokio::time::timeout(PATIENCE, asked).await.unwrap();
-    stage.plane().control("kill kube-apiserver").await;
+    test.plane().control("kill kube-apiserver").await;
     let down = Instant::now();
-    stage.plane().control("start kube-apiserver").await;
+    test.plane().control("start kube-apiserver").await;
     tell(&format!(
         "API server gone for {:.1} s",
         down.elapsed().as_secs_f64()
     ));
     for name in &names {
-        stage.initialized(name).await;
+        test.initialized(name).await;
     }
-    assert_eq!(stage.new_holder("").await, leader, "it never gave up");
+    assert_eq!(test.new_holder("").await, leader, "it never gave up");
     terminate(manager).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a real control plane: e2e/run has one"]
 async fn a_watch_whose_past_is_compacted_away_begins_anew() {
-    let stage = Stage::new().await;
-    let manager = stage.start(LONG_TERMS);
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
+    let test = Setup::new().await;
+    let manager = test.start(LONG_TERMS);
+    test.join("worker-1");
+    test.initialized("worker-1").await;
     // What others write makes the version that the watch knows an old one.
-    let maps: Api<ConfigMap> = Api::namespaced(stage.admin.clone(), "default");
+    let maps: Api<ConfigMap> = Api::namespaced(test.admin.clone(), "default");
     for number in 0..10 {
         let map = json!({ "metadata": { "name": format!("filler-{number}") } });
         let map = serde_json::from_value(map).unwrap();
         maps.create(&PostParams::default(), &map).await.unwrap();
     }
-    stage.plane().control("compact").await;
-    stage.plane().control("restart kube-apiserver").await;
+    test.plane().control("compact").await;
+    test.plane().control("restart kube-apiserver").await;
     let manager = logged(manager, "too old resource version").await;
-    stage.join("worker-2");
-    stage.initialized("worker-2").await;
+    test.join("worker-2");
+    test.initialized("worker-2").await;
     terminate(manager).await;
 }

@@ -62,13 +62,13 @@ fn talos_case_88_without_credentials_the_program_ends_and_makes_no_file() {
 }
 
 /// What processes work on.
-struct Stage {
+struct Setup {
     harness: Harness,
     talos: Arc<Talos>,
     _server: Server,
 }
 
-impl Deref for Stage {
+impl Deref for Setup {
     type Target = Harness;
 
     fn deref(&self) -> &Harness {
@@ -76,7 +76,7 @@ impl Deref for Stage {
     }
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let manifest = bowline_simulator_talos::manifest();
         let harness = Harness::new(manifest, ORIGINAL, ORIGINAL).await;
@@ -114,7 +114,7 @@ impl Stage {
 
 #[tokio::test]
 async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_their_machines() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let platform = PlatformSpec {
         platform: "exoscale".into(),
         region: "ch-gva-2".into(),
@@ -126,20 +126,17 @@ async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_
     };
     let own = ["eth0/10.1.0.2/24", "external/194.182.160.5/32"];
     let machine = MachineSpec::named("n2", &own).platform(platform);
-    stage.talos.add_machine(&machine).unwrap();
-    stage
-        .fleet
-        .join(stage.talos.kubelet("n2").unwrap())
-        .unwrap();
+    test.talos.add_machine(&machine).unwrap();
+    test.fleet.join(test.talos.kubelet("n2").unwrap()).unwrap();
     let file = "global:\ntransformations: [{labels: {node-role.kubernetes.io/web: \"\"}}]";
-    let running = Running::start(stage.manager("cloud-node,node-csr-approval", file));
-    let initialized = |stage: &Harness| {
-        let node = stage.node("n2").unwrap_or_default();
+    let running = Running::start(test.manager("cloud-node,node-csr-approval", file));
+    let initialized = |test: &Harness| {
+        let node = test.node("n2").unwrap_or_default();
         node["spec"]["providerID"] == "exoscale://9f01"
             && !node["spec"]["taints"].to_string().contains("uninitialized")
     };
-    stage.until("n2 is initialised", initialized).await;
-    let node = stage.node("n2").unwrap();
+    test.until("n2 is initialised", initialized).await;
+    let node = test.node("n2").unwrap();
     let labels = &node["metadata"]["labels"];
     assert_eq!(labels["topology.kubernetes.io/zone"], "ch-gva-2");
     assert_eq!(
@@ -160,27 +157,27 @@ async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let denied = Filter::any().server("kubernetes").status(403);
-    let denied = stage.world.journal.matching(&denied);
+    let denied = test.world.journal.matching(&denied);
     assert_eq!(denied, [], "the original's role is enough");
 }
 
 #[tokio::test]
 async fn talos_case_93_approval_of_certificates_alone_starts_without_a_talosconfig() {
-    let stage = Stage::new().await;
-    std::fs::remove_file(stage.path("talosconfig")).unwrap();
-    let running = Running::start(stage.manager("node-csr-approval", "global:"));
-    let leads = |stage: &Harness| {
+    let test = Setup::new().await;
+    std::fs::remove_file(test.path("talosconfig")).unwrap();
+    let running = Running::start(test.manager("node-csr-approval", "global:"));
+    let leads = |test: &Harness| {
         let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
         let name = "cloud-controller-manager-talos";
-        let lease = stage.cluster.api().get(kind, "kube-system", name);
+        let lease = test.cluster.api().get(kind, "kube-system", name);
         lease.is_some_and(|lease| lease["spec"]["holderIdentity"].is_string())
     };
-    stage.until("the manager leads", leads).await;
+    test.until("the manager leads", leads).await;
     let requests = Filter::any().path("*certificatesigningrequests*");
-    let watched = stage.world.journal.wait_for(&requests, 1);
+    let watched = test.world.journal.wait_for(&requests, 1);
     tokio::time::timeout(PATIENCE, watched).await.unwrap();
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let asked = Filter::any().server("talos");
-    assert_eq!(stage.world.journal.count(&asked), 0);
+    assert_eq!(test.world.journal.count(&asked), 0);
 }

@@ -13,14 +13,14 @@ use tokio::task::spawn_blocking;
 
 use crate::process::{Ended, Running, bowline, run};
 
-struct Stage {
+struct Setup {
     cluster: Cluster,
     url: String,
     folder: TempDir,
     _server: Server,
 }
 
-impl Stage {
+impl Setup {
     async fn new() -> Self {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -99,14 +99,14 @@ fn example(name: &str) -> PathBuf {
 
 #[tokio::test]
 async fn triton_case_65_a_wrong_account_is_told_and_nothing_is_written() {
-    let stage = Stage::new().await;
-    let ended = ran(stage.tool(&["--account=nobody"])).await;
+    let test = Setup::new().await;
+    let ended = ran(test.tool(&["--account=nobody"])).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
-    for words in ["401", DEFAULT_FINGERPRINT, "account nobody", &stage.url] {
+    for words in ["401", DEFAULT_FINGERPRINT, "account nobody", &test.url] {
         assert!(ended.error().contains(words), "{words} in {ended:?}");
     }
-    assert_eq!(stage.secret("triton-credentials").await, None);
-    let ended = ran(stage.tool(&["--dry-run", "-o", "yaml"])).await;
+    assert_eq!(test.secret("triton-credentials").await, None);
+    let ended = ran(test.tool(&["--dry-run", "-o", "yaml"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for key in [
         "SDC_ENDPOINT:",
@@ -117,15 +117,15 @@ async fn triton_case_65_a_wrong_account_is_told_and_nothing_is_written() {
         assert!(ended.stdout.contains(key), "{key} in {}", ended.stdout);
     }
     assert!(ended.stdout.contains("kind: Secret") && !ended.stdout.contains("SDC_USER"));
-    assert_eq!(stage.secret("triton-credentials").await, None);
+    assert_eq!(test.secret("triton-credentials").await, None);
 }
 
 #[tokio::test]
 async fn a_proven_key_is_stored_and_never_shown() {
-    let stage = Stage::new().await;
-    let ended = ran(stage.tool(&["--name=mine"])).await;
+    let test = Setup::new().await;
+    let ended = ran(test.tool(&["--name=mine"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let secret = stage.secret("mine").await.unwrap();
+    let secret = test.secret("mine").await.unwrap();
     let keys: Vec<&str> = secret.keys().map(String::as_str).collect();
     assert_eq!(
         keys,
@@ -140,21 +140,21 @@ async fn a_proven_key_is_stored_and_never_shown() {
     assert_eq!(secret["SDC_PRIVATE_KEY"].trim(), DEFAULT_PRIVATE_KEY.trim());
     assert!(!format!("{ended:?}").contains("PRIVATE KEY"), "{ended:?}");
     // Once more changes nothing.
-    assert_eq!(ran(stage.tool(&["--name=mine"])).await.code, Some(0));
+    assert_eq!(ran(test.tool(&["--name=mine"])).await.code, Some(0));
 }
 
 #[tokio::test]
 async fn a_new_key_is_made_added_and_stored() {
-    let stage = Stage::new().await;
-    let ended = ran(stage.tool(&["--generate"])).await;
+    let test = Setup::new().await;
+    let ended = ran(test.tool(&["--generate"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let secret = stage.secret("triton-credentials").await.unwrap();
+    let secret = test.secret("triton-credentials").await.unwrap();
     assert_ne!(secret["SDC_KEY_ID"], DEFAULT_FINGERPRINT);
     assert!(ended.stdout.contains("as bowline-kubernetes"), "{ended:?}");
     // And the account takes it.
-    let file = stage.path("new");
+    let file = test.path("new");
     std::fs::write(&file, &secret["SDC_PRIVATE_KEY"]).unwrap();
-    let mut again = stage.tool(&[]);
+    let mut again = test.tool(&[]);
     again
         .env("SDC_KEY_ID", &secret["SDC_KEY_ID"])
         .arg(format!("--key-file={}", file.display()));
@@ -163,27 +163,27 @@ async fn a_new_key_is_made_added_and_stored() {
 
 #[tokio::test]
 async fn each_problem_has_its_exit_code() {
-    let stage = Stage::new().await;
-    let mut nothing = stage.tool(&["--skip-verify", "--dry-run"]);
+    let test = Setup::new().await;
+    let mut nothing = test.tool(&["--skip-verify", "--dry-run"]);
     nothing.env_remove("SDC_URL").env_remove("SDC_ACCOUNT");
     let ended = ran(nothing).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.error().contains("SDC_ENDPOINT"), "{ended:?}");
-    assert_eq!(ran(stage.tool(&["--no-such-flag"])).await.code, Some(1));
+    assert_eq!(ran(test.tool(&["--no-such-flag"])).await.code, Some(1));
     // Of another key.
     let p256 = example("p256.openssh");
     let key_file = format!("--key-file={}", p256.display());
-    let ended = ran(stage.tool(&["--dry-run", &key_file])).await;
+    let ended = ran(test.tool(&["--dry-run", &key_file])).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.error().contains(DEFAULT_FINGERPRINT), "{ended:?}");
     // Encrypted, and nobody said what to do about it.
     let encrypted = format!("--key-file={}", example("p256.encrypted").display());
-    let mut command = stage.tool(&["--dry-run", "--skip-verify", &encrypted]);
+    let mut command = test.tool(&["--dry-run", "--skip-verify", &encrypted]);
     command.env_remove("SDC_KEY_ID");
     let ended = ran(command).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.error().contains("--store-decrypted"), "{ended:?}");
-    let passphrase = stage.path("passphrase");
+    let passphrase = test.path("passphrase");
     std::fs::write(&passphrase, "correct horse\n").unwrap();
     let passphrase = format!("--passphrase-file={}", passphrase.display());
     for (flag, words) in [
@@ -198,7 +198,7 @@ async fn each_problem_has_its_exit_code() {
             &passphrase,
             flag,
         ];
-        let mut command = stage.tool(&arguments);
+        let mut command = test.tool(&arguments);
         command.env_remove("SDC_KEY_ID");
         let ended = ran(command).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -251,12 +251,12 @@ fn flags_are_read_named_and_go_before_the_environment() {
 
 #[tokio::test]
 async fn a_plan_does_not_wait_for_a_secret_that_is_not_there() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let mut command = bowline(&["plan", "--all", "--cloud-provider=triton"]);
     command
         .arg(format!(
             "--kubeconfig={}",
-            stage.path("kubeconfig").display()
+            test.path("kubeconfig").display()
         ))
         .arg("--triton-credentials-secret=kube-system/triton-credentials");
     let ended = ran(command).await;
@@ -268,14 +268,14 @@ async fn a_plan_does_not_wait_for_a_secret_that_is_not_there() {
 
 #[tokio::test]
 async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_restart() {
-    let stage = Stage::new().await;
+    let test = Setup::new().await;
     let mut command = bowline(&["--cloud-provider=triton", "--secure-port=0", "--v=2"]);
     command
         .arg(format!(
             "--kubeconfig={}",
-            stage.path("kubeconfig").display()
+            test.path("kubeconfig").display()
         ))
-        .arg(format!("--triton-endpoint={}", stage.url))
+        .arg(format!("--triton-endpoint={}", test.url))
         .arg("--triton-credentials-secret=kube-system/triton-credentials");
     let mut manager = Running::start(command);
     let mut manager = spawn_blocking(move || {
@@ -286,7 +286,7 @@ async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_
     })
     .await
     .unwrap();
-    assert_eq!(ran(stage.tool(&[])).await.code, Some(0));
+    assert_eq!(ran(test.tool(&[])).await.code, Some(0));
     let manager = spawn_blocking(move || {
         manager.logs("Bowline starts");
         let line = manager.logs("CredentialsLoaded");
@@ -295,20 +295,20 @@ async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_
     })
     .await
     .unwrap();
-    let ended = ran(stage.tool(&["--rotate", "--remove-old-key"])).await;
+    let ended = ran(test.tool(&["--rotate", "--remove-old-key"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let removed = format!("removed the key {DEFAULT_FINGERPRINT}");
     assert!(ended.stdout.contains(&removed), "{ended:?}");
-    let new = stage.secret("triton-credentials").await.unwrap()["SDC_KEY_ID"].clone();
+    let new = test.secret("triton-credentials").await.unwrap()["SDC_KEY_ID"].clone();
     assert_ne!(new, DEFAULT_FINGERPRINT);
     // The old key no longer opens anything.
-    let ended = ran(stage.tool(&["--dry-run"])).await;
+    let ended = ran(test.tool(&["--dry-run"])).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.error().contains("401"), "{ended:?}");
     // What people see on the Secret: it, and not another of its name.
-    let events = stage.events("CredentialsLoaded").await;
+    let events = test.events("CredentialsLoaded").await;
     let secret: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(stage.cluster.admin().unwrap(), "kube-system");
+        kube::Api::namespaced(test.cluster.admin().unwrap(), "kube-system");
     let secret = secret.get("triton-credentials").await.unwrap();
     for event in &events {
         assert_eq!(event.type_.as_deref(), Some("Normal"));
@@ -324,7 +324,7 @@ async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_
         assert_eq!(telling.count(), 1, "{messages:?}");
     }
     // What cannot be used is told there too, and the manager goes on.
-    let mut broken = stage.tool(&["--skip-verify"]);
+    let mut broken = test.tool(&["--skip-verify"]);
     broken.arg("--account=nobody");
     assert_eq!(ran(broken).await.code, Some(0));
     let mut manager = spawn_blocking(move || {
@@ -342,5 +342,5 @@ async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_
     let (_, ended) = line.await.unwrap();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.stderr.contains("PRIVATE KEY"), "{ended:?}");
-    assert_eq!(stage.events("CredentialsRejected").await.len(), 1);
+    assert_eq!(test.events("CredentialsRejected").await.len(), 1);
 }

@@ -9,10 +9,10 @@
 )]
 
 mod cloud;
+mod harness;
 mod https;
 mod observing;
 mod serving;
-mod stage;
 mod starting;
 mod watching;
 #[path = "../../src/serving/tests/witness.rs"]

@@ -5,7 +5,7 @@ use bowline_simulator_kubernetes::auth::original;
 use serde_json::{Value, json};
 
 use crate::cloud::Answer;
-use crate::stage::{LEASE, Stage, kind, parse, pass, set_ready};
+use crate::harness::{Harness, LEASE, kind, parse, pass, set_ready};
 
 const FLAGS: &[&str] = &["--secure-port=0", "--mode=observe"];
 const USER: &str = "system:serviceaccount:kube-system:observer";
@@ -28,30 +28,30 @@ fn reader() -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_looks_at_everything_and_writes_nothing() {
-    let stage = Stage::on_pipe(1);
-    stage.cluster.install(reader()).unwrap();
-    stage.cloud.say("fresh", Answer::Runs("10.0.0.1"));
-    stage.cloud.say("off", Answer::IsOff("10.0.0.2"));
-    stage.cloud.say("gone", Answer::Gone);
+    let test = Harness::on_pipe(1);
+    test.cluster.install(reader()).unwrap();
+    test.cloud.say("fresh", Answer::Runs("10.0.0.1"));
+    test.cloud.say("off", Answer::IsOff("10.0.0.2"));
+    test.cloud.say("gone", Answer::Gone);
     for name in ["fresh", "off", "gone"] {
-        stage.join(name);
+        test.join(name);
     }
     for name in ["off", "gone"] {
-        stage.change_node(name, |node| {
+        test.change_node(name, |node| {
             node["spec"] = json!({ "providerID": format!("demo://{name}") });
             set_ready(node, "Unknown");
         });
     }
-    let before = ["fresh", "off", "gone"].map(|name| stage.node(name));
-    let observer = stage.start_as(&stage.account("observer"), FLAGS);
+    let before = ["fresh", "off", "gone"].map(|name| test.node(name));
+    let observer = test.start_as(&test.account("observer"), FLAGS);
     // Longer than every proof and period.
     pass(1200).await;
     assert!(observer.is_running());
     assert!(
-        stage.cloud.calls().len() > 100,
+        test.cloud.calls().len() > 100,
         "it asked the cloud again and again"
     );
-    let calls = stage.calls_of(USER, 0);
+    let calls = test.calls_of(USER, 0);
     assert!(!calls.is_empty());
     for call in calls {
         assert_eq!(
@@ -60,17 +60,13 @@ async fn an_observer_looks_at_everything_and_writes_nothing() {
             "{call:?}"
         );
     }
-    assert_eq!(
-        ["fresh", "off", "gone"].map(|name| stage.node(name)),
-        before
-    );
-    let api = stage.cluster.api();
+    assert_eq!(["fresh", "off", "gone"].map(|name| test.node(name)), before);
+    let api = test.cluster.api();
     assert_eq!(api.list(kind("Event"), None), [Value::Null; 0]);
     assert_eq!(api.get(kind("Lease"), "kube-system", LEASE), None);
     observer.stop().await.0.unwrap();
     assert_eq!(
-        stage
-            .world
+        test.world
             .journal
             .count(&Filter::any().caller(USER).mutating()),
         0
@@ -79,18 +75,17 @@ async fn an_observer_looks_at_everything_and_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_runs_beside_the_manager_that_works() {
-    let stage = Stage::on_pipe(2);
-    stage.cluster.install(reader()).unwrap();
-    stage.cluster.install(original()).unwrap();
-    let observer = stage.start_as(&stage.account("observer"), FLAGS);
-    let manager = stage.start("worker", &["--secure-port=0"]);
-    stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
-    stage.join("n1");
-    stage.until_initialized("n1").await;
+    let test = Harness::on_pipe(2);
+    test.cluster.install(reader()).unwrap();
+    test.cluster.install(original()).unwrap();
+    let observer = test.start_as(&test.account("observer"), FLAGS);
+    let manager = test.start("worker", &["--secure-port=0"]);
+    test.cloud.say("n1", Answer::Runs("10.0.0.1"));
+    test.join("n1");
+    test.until_initialized("n1").await;
     pass(60).await;
     assert_eq!(
-        stage
-            .world
+        test.world
             .journal
             .count(&Filter::any().caller(USER).mutating()),
         0

@@ -9,11 +9,11 @@ use bowline_simulator_kubernetes::auth::framework;
 use serde_json::{Value, json};
 
 use crate::cloud::Demo;
+use crate::harness::{Harness, LEASE, Replica};
 use crate::https::{call, free_port, get, serving_flags};
-use crate::stage::{LEASE, Replica, Stage};
 
 /// A manager that serves, and its port.
-fn serve(stage: &Stage, config: &kube::Config, more: &[&str]) -> (Replica, u16) {
+fn serve(test: &Harness, config: &kube::Config, more: &[&str]) -> (Replica, u16) {
     let port = free_port();
     let flags = serving_flags(port);
     let flags: Vec<&str> = flags
@@ -21,17 +21,17 @@ fn serve(stage: &Stage, config: &kube::Config, more: &[&str]) -> (Replica, u16) 
         .map(String::as_str)
         .chain(more.iter().copied())
         .collect();
-    (stage.start_as(config, &flags), port)
+    (test.start_as(config, &flags), port)
 }
 
 /// Waits until the controllers of the only leader run: the node watch comes after their start.
-async fn until_working(stage: &Stage) {
+async fn until_working(test: &Harness) {
     let watch = Filter::any().path("/api/v1/nodes").query("*watch=true*");
-    stage.until_called("the watch of nodes", &watch).await;
+    test.until_called("the watch of nodes", &watch).await;
 }
 
 /// Somebody whom RBAC allows to read `/metrics`, and somebody whom it does not.
-fn install_scraper(stage: &Stage) -> (String, String) {
+fn install_scraper(test: &Harness) -> (String, String) {
     let account = |name: &str| {
         json!({
             "kind": "ServiceAccount", "apiVersion": "v1",
@@ -55,14 +55,14 @@ fn install_scraper(stage: &Stage) -> (String, String) {
                 "name": "scraper" }],
         }),
     ];
-    stage.cluster.install(objects).unwrap();
-    let token = |name| stage.cluster.account_token("kube-system", name).unwrap();
+    test.cluster.install(objects).unwrap();
+    let token = |name| test.cluster.account_token("kube-system", name).unwrap();
     (token("scraper"), token("stranger"))
 }
 
 /// What `kubectl` would bind for delegated authentication and authorization.
-fn bind_auth_delegator(stage: &Stage, account: &str) {
-    stage.put(json!({
+fn bind_auth_delegator(test: &Harness, account: &str) {
+    test.put(json!({
         "kind": "ClusterRoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
         "metadata": { "name": format!("{account}:auth-delegator") },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
@@ -73,11 +73,11 @@ fn bind_auth_delegator(stage: &Stage, account: &str) {
 
 #[tokio::test]
 async fn framework_case_112_exactly_the_named_controllers_run_and_are_checked() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
     let flags = ["--controllers=cloud-node,cloud-node-lifecycle"];
-    let (manager, port) = serve(&stage, &config, &flags);
-    until_working(&stage).await;
+    let (manager, port) = serve(&test, &config, &flags);
+    until_working(&test).await;
     let said = get(port, "/healthz?verbose", None).await;
     assert_eq!(
         (said.status, said.body.as_str()),
@@ -112,24 +112,23 @@ fn config_token(config: &kube::Config) -> String {
 
 #[tokio::test]
 async fn readyz_is_good_when_the_nodes_are_known_and_not_before() {
-    let stage = Stage::on_socket().await;
+    let test = Harness::on_socket().await;
     let list = Rule::new(Action::Hang)
         .named("no-nodes")
         .on("GET", "/api/v1/nodes");
-    stage.world.faults.add(list).unwrap();
-    let config = stage.administrator("manager");
+    test.world.faults.add(list).unwrap();
+    let config = test.administrator("manager");
     let token = config_token(&config);
-    let (manager, port) = serve(&stage, &config, &[]);
+    let (manager, port) = serve(&test, &config, &[]);
     let key = "cloud-node-controller";
-    stage
-        .until("the start of the controllers", || {
-            manager
-                .metrics
-                .text()
-                .contains("running_managed_controllers{")
-                .then_some(())
-        })
-        .await;
+    test.until("the start of the controllers", || {
+        manager
+            .metrics
+            .text()
+            .contains("running_managed_controllers{")
+            .then_some(())
+    })
+    .await;
     // The checks are added right after the controllers' start; nothing else is waited for there.
     while !get(port, "/healthz?verbose", None).await.body.contains(key) {}
     let said = get(port, "/readyz?verbose", Some(&token)).await;
@@ -142,40 +141,40 @@ async fn readyz_is_good_when_the_nodes_are_known_and_not_before() {
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
     manager.stop().await.0.unwrap();
 
-    stage.world.faults.clear();
-    let (manager, port) = serve(&stage, &config, &[]);
-    until_working(&stage).await;
+    test.world.faults.clear();
+    let (manager, port) = serve(&test, &config, &[]);
+    until_working(&test).await;
     while get(port, "/readyz", Some(&token)).await.status != 200 {}
     manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]
 async fn readyz_waits_for_a_cloud_that_lacks_something() {
-    let stage = Stage::on_socket().await;
-    stage.cloud.lack(Some("no credentials yet"));
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    test.cloud.lack(Some("no credentials yet"));
+    let config = test.administrator("manager");
     let token = config_token(&config);
-    let (manager, port) = serve(&stage, &config, &[]);
-    until_working(&stage).await;
+    let (manager, port) = serve(&test, &config, &[]);
+    until_working(&test).await;
     let said = get(port, "/readyz?verbose", Some(&token)).await;
     assert_eq!(said.status, 500, "{}", said.body);
     assert!(said.body.contains("[-]cloud-demo failed"), "{}", said.body);
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
-    stage.cloud.lack(None);
+    test.cloud.lack(None);
     while get(port, "/readyz", Some(&token)).await.status != 200 {}
     manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]
 async fn readyz_names_the_unhappy_one_of_several_clouds_and_is_good() {
-    let mut stage = Stage::on_socket().await;
-    let west = Demo::named("west", &stage.world.clock);
-    stage.others.push(west.clone());
+    let mut test = Harness::on_socket().await;
+    let west = Demo::named("west", &test.world.clock);
+    test.others.push(west.clone());
     west.lack(Some("no credentials yet"));
-    let config = stage.administrator("manager");
+    let config = test.administrator("manager");
     let token = config_token(&config);
-    let (manager, port) = serve(&stage, &config, &[]);
-    until_working(&stage).await;
+    let (manager, port) = serve(&test, &config, &[]);
+    until_working(&test).await;
     while get(port, "/readyz", None).await.status != 200 {}
     let said = get(port, "/readyz", None).await.body;
     let unhappy = "[+]cloud-demo ok\n[!]cloud-west unhappy: reason withheld\n";
@@ -192,9 +191,9 @@ async fn readyz_names_the_unhappy_one_of_several_clouds_and_is_good() {
         manager.metrics.text().contains(&line)
     };
     assert!(ready("demo", 1) && ready("west", 0));
-    stage.cloud.lack(Some("nothing works"));
+    test.cloud.lack(Some("nothing works"));
     assert_eq!(get(port, "/readyz", None).await.status, 500, "none is left");
-    stage.cloud.lack(None);
+    test.cloud.lack(None);
     west.lack(None);
     assert_eq!(get(port, "/readyz", None).await.body, "ok");
     assert!(ready("demo", 1) && ready("west", 1));
@@ -203,8 +202,8 @@ async fn readyz_names_the_unhappy_one_of_several_clouds_and_is_good() {
 
 #[tokio::test]
 async fn readyz_tells_why_node_ipam_does_not_start_and_healthz_is_good() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
     let token = config_token(&config);
     let flags = [
         "--controllers=*,nodeipam",
@@ -212,8 +211,8 @@ async fn readyz_tells_why_node_ipam_does_not_start_and_healthz_is_good() {
         "--cluster-cidr=10.0.0.0/16,fd00::/56",
         "--node-cidr-mask-size=24",
     ];
-    let (manager, port) = serve(&stage, &config, &flags);
-    until_working(&stage).await;
+    let (manager, port) = serve(&test, &config, &flags);
+    until_working(&test).await;
     let mut said = get(port, "/readyz?verbose", Some(&token)).await;
     while !said.body.contains("[+]nodes-synced ok") {
         said = get(port, "/readyz?verbose", Some(&token)).await;
@@ -226,17 +225,17 @@ async fn readyz_tells_why_node_ipam_does_not_start_and_healthz_is_good() {
     assert!(health.body.contains(started), "{}", health.body);
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
     manager.stop().await.0.unwrap();
-    let (manager, port) = serve(&stage, &config, &flags[..3]);
+    let (manager, port) = serve(&test, &config, &flags[..3]);
     while get(port, "/readyz", Some(&token)).await.status != 200 {}
     manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]
 async fn framework_case_115_each_caller_gets_what_the_cluster_grants() {
-    let stage = Stage::on_socket().await;
-    let (scraper, stranger) = install_scraper(&stage);
-    let config = stage.administrator("manager");
-    let (manager, port) = serve(&stage, &config, &[]);
+    let test = Harness::on_socket().await;
+    let (scraper, stranger) = install_scraper(&test);
+    let config = test.administrator("manager");
+    let (manager, port) = serve(&test, &config, &[]);
     let said = get(port, "/healthz", None).await;
     assert_eq!((said.status, said.body.as_str()), (200, "ok"));
     let said = get(port, "/metrics", None).await;
@@ -264,23 +263,23 @@ async fn framework_case_115_each_caller_gets_what_the_cluster_grants() {
         body: None,
     };
     let reviews = Rule::new(status).on("POST", "*/subjectaccessreviews");
-    stage.world.faults.add(reviews).unwrap();
-    let (manager, port) = serve(&stage, &config, &[]);
+    test.world.faults.add(reviews).unwrap();
+    let (manager, port) = serve(&test, &config, &[]);
     let said = get(port, "/metrics", None).await;
     assert_eq!(said.status, 500, "{}", said.body);
     manager.stop().await.0.unwrap();
 
     let open = ["--authorization-always-allow-paths=/healthz,/metrics"];
-    let (manager, port) = serve(&stage, &config, &open);
+    let (manager, port) = serve(&test, &config, &open);
     assert_eq!(get(port, "/metrics", None).await.status, 200);
     manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]
 async fn framework_case_116_a_bad_token_gets_401_on_every_path() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
-    let (manager, port) = serve(&stage, &config, &[]);
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
+    let (manager, port) = serve(&test, &config, &[]);
     for path in [
         "/healthz", "/livez", "/readyz", "/metrics", "/configz", "/nothing",
     ] {
@@ -297,15 +296,15 @@ async fn framework_case_116_a_bad_token_gets_401_on_every_path() {
 
 #[tokio::test]
 async fn framework_case_117_a_standby_serves_and_does_nothing() {
-    let stage = Stage::on_socket().await;
-    stage.give_lease(LEASE, "somebody");
-    stage.join("n1");
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    test.give_lease(LEASE, "somebody");
+    test.join("n1");
+    let config = test.administrator("manager");
     let open = ["--authorization-always-allow-paths=/healthz,/metrics,/readyz"];
-    let (manager, port) = serve(&stage, &config, &open);
+    let (manager, port) = serve(&test, &config, &open);
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/*";
     let looked = Filter::any().caller("manager").method("GET").path(lease);
-    stage.until_called("a look at the lease", &looked).await;
+    test.until_called("a look at the lease", &looked).await;
     let said = get(port, "/healthz?verbose", None).await;
     let expected = "[+]leaderElection ok\nhealthz check passed\n";
     assert_eq!((said.status, said.body.as_str()), (200, expected));
@@ -324,12 +323,12 @@ async fn framework_case_117_a_standby_serves_and_does_nothing() {
             .all(|line| line.ends_with(" 0"))
     );
     let nodes = Filter::any().path("/api/v1/nodes*").caller("manager");
-    assert_eq!(stage.world.journal.count(&nodes), 0);
-    assert!(stage.cloud.calls().is_empty());
+    assert_eq!(test.world.journal.count(&nodes), 0);
+    assert!(test.cloud.calls().is_empty());
     let (ended, _) = manager.stop().await;
     ended.unwrap();
     assert_eq!(
-        stage.holder(LEASE),
+        test.holder(LEASE),
         "somebody",
         "what is not ours is not released"
     );
@@ -337,14 +336,14 @@ async fn framework_case_117_a_standby_serves_and_does_nothing() {
 
 #[tokio::test]
 async fn framework_case_121_configz_shows_the_final_values() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
     let flags = [
         "--node-status-update-frequency=10m",
         "--controllers=cloud-node",
         "--authorization-always-allow-paths=/configz",
     ];
-    let (manager, port) = serve(&stage, &config, &flags);
+    let (manager, port) = serve(&test, &config, &flags);
     let said = get(port, "/configz", None).await;
     let whole: Value = serde_json::from_str(&said.body).unwrap();
     let shown = &whole["cloudcontrollermanager.config.k8s.io"];
@@ -360,11 +359,11 @@ async fn framework_case_121_configz_shows_the_final_values() {
 
 #[tokio::test]
 async fn framework_case_132_review_back_ends_that_are_away_close_what_needs_them() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
     let away = Rule::new(Action::Reset).on("POST", "*reviews");
-    stage.world.faults.add(away).unwrap();
-    let (manager, port) = serve(&stage, &config, &[]);
+    test.world.faults.add(away).unwrap();
+    let (manager, port) = serve(&test, &config, &[]);
     let said = get(port, "/metrics", None).await;
     assert_eq!(said.status, 500);
     assert!(
@@ -378,12 +377,12 @@ async fn framework_case_132_review_back_ends_that_are_away_close_what_needs_them
     manager.stop().await.0.unwrap();
 
     // Nobody to ask at all: a token says nothing about its bearer.
-    stage.world.faults.clear();
-    let (scraper, _) = install_scraper(&stage);
+    test.world.faults.clear();
+    let (scraper, _) = install_scraper(&test);
     let port = free_port();
     let flags = serving_flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let mut manager = stage.manager(&config, &flags);
+    let mut manager = test.manager(&config, &flags);
     manager.reviews = bowline_controllers::manager::Reviews::default();
     let manager = Replica::of(manager);
     let said = get(port, "/metrics", Some(&scraper)).await;
@@ -394,10 +393,10 @@ async fn framework_case_132_review_back_ends_that_are_away_close_what_needs_them
 
 #[tokio::test]
 async fn framework_case_133_health_checks_are_counted_and_reset() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
     let open = ["--authorization-always-allow-paths=/healthz,/metrics,/metrics/slis"];
-    let (manager, port) = serve(&stage, &config, &open);
+    let (manager, port) = serve(&test, &config, &open);
     for _ in 0..2 {
         assert_eq!(get(port, "/healthz", None).await.body, "ok");
     }
@@ -417,18 +416,18 @@ async fn framework_case_133_health_checks_are_counted_and_reset() {
 
 #[tokio::test]
 async fn framework_case_142_a_controller_that_no_cloud_can_serve_is_no_check() {
-    let stage = Stage::on_socket().await;
-    let config = stage.administrator("manager");
-    let (manager, port) = serve(&stage, &config, &["--controllers=service"]);
-    until_working(&stage).await;
+    let test = Harness::on_socket().await;
+    let config = test.administrator("manager");
+    let (manager, port) = serve(&test, &config, &["--controllers=service"]);
+    until_working(&test).await;
     let said = get(port, "/healthz?verbose", None).await;
     let expected = "[+]leaderElection ok\nhealthz check passed\n";
     assert_eq!((said.status, said.body.as_str()), (200, expected));
     manager.stop().await.0.unwrap();
 
-    stage.world.journal.clear();
-    let (manager, port) = serve(&stage, &config, &["--controllers=*"]);
-    until_working(&stage).await;
+    test.world.journal.clear();
+    let (manager, port) = serve(&test, &config, &["--controllers=*"]);
+    until_working(&test).await;
     let body = get(port, "/healthz?verbose", None).await.body;
     for name in [
         "node-ipam-controller",
@@ -438,10 +437,10 @@ async fn framework_case_142_a_controller_that_no_cloud_can_serve_is_no_check() {
     }
     manager.stop().await.0.unwrap();
 
-    stage.world.journal.clear();
+    test.world.journal.clear();
     let named = "--controllers=*,node-csr-approval";
-    let (manager, port) = serve(&stage, &config, &[named]);
-    until_working(&stage).await;
+    let (manager, port) = serve(&test, &config, &[named]);
+    until_working(&test).await;
     let body = get(port, "/healthz?verbose", None).await.body;
     let check = "[+]certificatesigningrequest-approving-controller ok";
     assert!(body.contains(check), "{body}");
@@ -451,37 +450,35 @@ async fn framework_case_142_a_controller_that_no_cloud_can_serve_is_no_check() {
 
 #[tokio::test]
 async fn framework_case_113_with_every_controller_off_the_manager_still_serves() {
-    let stage = Stage::on_socket().await;
-    stage.join("n1");
-    let config = stage.administrator("manager");
-    let (manager, port) = serve(&stage, &config, &["--controllers=-service"]);
-    stage.until_held(LEASE, "").await;
+    let test = Harness::on_socket().await;
+    test.join("n1");
+    let config = test.administrator("manager");
+    let (manager, port) = serve(&test, &config, &["--controllers=-service"]);
+    test.until_held(LEASE, "").await;
     let said = get(port, "/healthz?verbose", None).await;
     let expected = "[+]leaderElection ok\nhealthz check passed\n";
     assert_eq!((said.status, said.body.as_str()), (200, expected));
     manager.stop().await.0.unwrap();
-    assert!(stage.cloud.calls().is_empty());
+    assert!(test.cloud.calls().is_empty());
     let writes = Filter::any().mutating().path("/api/v1/nodes*");
-    assert_eq!(stage.world.journal.count(&writes), 0);
+    assert_eq!(test.world.journal.count(&writes), 0);
 }
 
 #[tokio::test]
 async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted() {
-    let stage = Stage::on_socket().await;
-    let (scraper, _) = install_scraper(&stage);
-    stage
-        .cloud
-        .say("n1", crate::cloud::Answer::Runs("10.0.0.1"));
-    stage.join("n1");
-    let config = stage.original_account();
-    let (manager, port) = serve(&stage, &config, &[]);
-    stage.until_initialized("n1").await;
+    let test = Harness::on_socket().await;
+    let (scraper, _) = install_scraper(&test);
+    test.cloud.say("n1", crate::cloud::Answer::Runs("10.0.0.1"));
+    test.join("n1");
+    let config = test.original_account();
+    let (manager, port) = serve(&test, &config, &[]);
+    test.until_initialized("n1").await;
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
     // The role has no token reviews and no access reviews: nobody can be let in.
     assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 401);
     assert_eq!(get(port, "/metrics", None).await.status, 500);
     assert!(manager.is_running());
-    let refused: std::collections::BTreeSet<String> = stage
+    let refused: std::collections::BTreeSet<String> = test
         .world
         .journal
         .matching(&Filter::any().status(403))
@@ -497,7 +494,7 @@ async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted
         reviews
     );
 
-    bind_auth_delegator(&stage, "cloud-controller-manager");
+    bind_auth_delegator(&test, "cloud-controller-manager");
     assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 200);
     assert_eq!(get(port, "/metrics", None).await.status, 403);
     manager.stop().await.0.unwrap();
@@ -505,16 +502,16 @@ async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted
 
 #[tokio::test]
 async fn the_frameworks_role_is_enough_for_everything_the_port_serves() {
-    let stage = Stage::on_socket().await;
-    let (scraper, stranger) = install_scraper(&stage);
-    stage.cluster.install(framework("bowline", false)).unwrap();
-    let config = stage.account("bowline");
-    let (manager, port) = serve(&stage, &config, &[]);
+    let test = Harness::on_socket().await;
+    let (scraper, stranger) = install_scraper(&test);
+    test.cluster.install(framework("bowline", false)).unwrap();
+    let config = test.account("bowline");
+    let (manager, port) = serve(&test, &config, &[]);
     assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 200);
     assert_eq!(get(port, "/metrics", Some(&stranger)).await.status, 403);
-    until_working(&stage).await;
+    until_working(&test).await;
     manager.stop().await.0.unwrap();
-    assert_eq!(stage.world.journal.count(&Filter::any().status(403)), 0);
+    assert_eq!(test.world.journal.count(&Filter::any().status(403)), 0);
     for (method, path) in [
         ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"),
         ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
@@ -523,13 +520,13 @@ async fn the_frameworks_role_is_enough_for_everything_the_port_serves() {
     ] {
         let user = "system:serviceaccount:kube-system:bowline";
         let call = Filter::any().caller(user).method(method).path(path);
-        assert_ne!(stage.world.journal.count(&call), 0, "{method} {path}");
+        assert_ne!(test.world.journal.count(&call), 0, "{method} {path}");
     }
 }
 
 #[tokio::test]
 async fn a_certificate_that_is_replaced_on_disk_is_served_without_a_restart() {
-    let stage = Stage::on_socket().await;
+    let test = Harness::on_socket().await;
     let folder = tempfile::tempdir().unwrap();
     let (chain, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     let renew = || {
@@ -545,8 +542,8 @@ async fn a_certificate_that_is_replaced_on_disk_is_served_without_a_restart() {
     ];
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let files = [&files[..], &["--leader-elect=false"]].concat();
-    let config = stage.administrator("manager");
-    let (manager, port) = serve(&stage, &config, &files);
+    let config = test.administrator("manager");
+    let (manager, port) = serve(&test, &config, &files);
     assert_eq!(get(port, "/healthz", None).await.certificate, first);
     let second = renew();
     // Files are looked at every ten seconds; the clock jumps over them.
@@ -559,7 +556,7 @@ async fn a_certificate_that_is_replaced_on_disk_is_served_without_a_restart() {
 
 #[tokio::test]
 async fn without_the_right_to_read_the_authorities_the_start_fails_unless_that_is_tolerated() {
-    let stage = Stage::on_socket().await;
+    let test = Harness::on_socket().await;
     let refused = Action::Status {
         code: 403,
         headers: [].into(),
@@ -567,27 +564,27 @@ async fn without_the_right_to_read_the_authorities_the_start_fails_unless_that_i
     };
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let refused = Rule::new(refused).on("GET", map);
-    stage.world.faults.add(refused).unwrap();
-    let config = stage.administrator("manager");
-    let (manager, _) = serve(&stage, &config, &[]);
+    test.world.faults.add(refused).unwrap();
+    let config = test.administrator("manager");
+    let (manager, _) = serve(&test, &config, &[]);
     let ended = manager.ended().await.unwrap_err();
     assert!(matches!(ended, ManagerError::Serving(_)), "{ended:?}");
     let leases = Filter::any().path("*/leases*");
-    assert_eq!(stage.world.journal.count(&leases), 0, "it did not compete");
+    assert_eq!(test.world.journal.count(&leases), 0, "it did not compete");
 
     let tolerate = ["--authentication-tolerate-lookup-failure"];
-    let (manager, port) = serve(&stage, &config, &tolerate);
+    let (manager, port) = serve(&test, &config, &tolerate);
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
     manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]
 async fn a_manager_that_still_asks_for_the_authorities_stops_at_once() {
-    let stage = Stage::on_socket().await;
+    let test = Harness::on_socket().await;
     let hang = Rule::new(Action::Hang).on("GET", "*/configmaps/*");
-    stage.world.faults.add(hang).unwrap();
-    let (manager, _) = serve(&stage, &stage.administrator("manager"), &[]);
-    while stage.world.faults.rules()[0].1 == 0 {
+    test.world.faults.add(hang).unwrap();
+    let (manager, _) = serve(&test, &test.administrator("manager"), &[]);
+    while test.world.faults.rules()[0].1 == 0 {
         tokio::task::yield_now().await;
     }
     let (ended, took) = manager.stop().await;

@@ -3,7 +3,7 @@
 use bowline_controllers::manager::ManagerError;
 use bowline_simulator::journal::Filter;
 
-use crate::stage::{Replica, Stage, parse};
+use crate::harness::{Harness, Replica, parse};
 
 #[test]
 fn framework_case_134_problems_are_told_together_in_their_order() {
@@ -20,14 +20,14 @@ fn framework_case_134_problems_are_told_together_in_their_order() {
 
 #[tokio::test]
 async fn a_port_that_is_taken_ends_the_start() {
-    let stage = Stage::on_socket().await;
+    let test = Harness::on_socket().await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let flags = crate::https::serving_flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let manager = stage.manager(&stage.administrator("a"), &flags);
+    let manager = test.manager(&test.administrator("a"), &flags);
     let ended = Replica::of(manager).ended().await.unwrap_err();
     assert!(matches!(ended, ManagerError::Serving(_)), "{ended:?}");
     let leases = Filter::any().path("*/leases*");
-    assert_eq!(stage.world.journal.count(&leases), 0, "before it competes");
+    assert_eq!(test.world.journal.count(&leases), 0, "before it competes");
 }

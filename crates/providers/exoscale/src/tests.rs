@@ -27,11 +27,11 @@ const KEYED: [(&str, &str); 3] = [
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
-    let stage = Harness::new();
-    let zone = Server::builder(&stage.world, stage.sim.clone()).pipe("gva.sim:80");
-    stage.sim.allow("EXOk", "s", &[]);
+    let test = Harness::new();
+    let zone = Server::builder(&test.world, test.sim.clone()).pipe("gva.sim:80");
+    test.sim.allow("EXOk", "s", &[]);
     let zones = json!([{"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2"}]);
-    stage.sim.set_zones(zones);
+    test.sim.set_zones(zones);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials.json");
     let pair = json!({"name": "n", "api_key": "EXOk", "api_secret": "s"});
@@ -41,9 +41,9 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
         ("EXOSCALE_API_ZONE", "ch-gva-2"),
         ("EXOSCALE_API_ENDPOINT", ENDPOINT),
     ]);
-    let cloud = build(&config, stage.surroundings()).await.unwrap();
+    let cloud = build(&config, test.surroundings()).await.unwrap();
     // The list is asked for without a signature, then the pair is tried where the zone is.
-    assert_eq!(stage.calls(), ["GET /v2/zone 200", "GET /v2/zone 200 EXOk"]);
+    assert_eq!(test.calls(), ["GET /v2/zone 200", "GET /v2/zone 200 EXOk"]);
     assert_eq!(cloud.ready(), Ok(()));
     assert_eq!(
         (cloud.name().as_str(), cloud.provider()),
@@ -56,18 +56,17 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
     assert_eq!(foreign, bowline_core::Claim::Foreign);
     // Without the zone's own host the same is not ready, so that was where the pair was tried.
     zone.shutdown().await;
-    let cloud = build(&config, stage.surroundings()).await.unwrap();
+    let cloud = build(&config, test.surroundings()).await.unwrap();
     assert!(cloud.ready().is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_12_a_zone_that_is_not_listed_stops_the_start() {
-    let stage = Harness::new();
-    stage
-        .sim
+    let test = Harness::new();
+    test.sim
         .set_zones(json!([{"name": "at-vie-1", "api-endpoint": "http://x/v2"}]));
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENDPOINT", ENDPOINT)]].concat());
-    let error = build(&config, stage.surroundings()).await.err().unwrap();
+    let error = build(&config, test.surroundings()).await.err().unwrap();
     let text = error.to_string();
     assert!(text.contains("\"ch-gva-2\" not found"), "{text}");
     assert!(text.contains("at-vie-1"), "{text}");
@@ -75,22 +74,22 @@ async fn exoscale_case_12_a_zone_that_is_not_listed_stops_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_13_pre_production_lists_its_zones() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let authority = "ppapi-ch-gva-2.exoscale.com:443";
-    let _server = Server::builder(&stage.world, stage.sim.clone()).pipe(authority);
+    let _server = Server::builder(&test.world, test.sim.clone()).pipe(authority);
     let zones = json!([{"name": "ch-gva-2", "api-endpoint": "https://api.localhost/v2"}]);
-    stage.sim.set_zones(zones);
+    test.sim.set_zones(zones);
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENVIRONMENT", "ppapi")]].concat());
-    build(&config, stage.surroundings()).await.unwrap();
-    assert_eq!(stage.calls(), ["GET /v2/zone 200"]);
+    build(&config, test.surroundings()).await.unwrap();
+    assert_eq!(test.calls(), ["GET /v2/zone 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn given_credentials_need_no_call_at_the_start() {
-    let stage = Harness::new();
-    let cloud = build(&config(&KEYED), stage.surroundings()).await.unwrap();
+    let test = Harness::new();
+    let cloud = build(&config(&KEYED), test.surroundings()).await.unwrap();
     assert_eq!(cloud.ready(), Ok(()));
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
     assert!(cloud.instances().is_some() && cloud.balancers().is_some());
 }
 
@@ -115,10 +114,10 @@ async fn what_may_be_repeated_is_repeated_four_times() {
         ("GET", 404, false),
         ("POST", 409, false),
     ] {
-        let stage = Harness::new();
-        stage.sim.allow("EXOk", "s", &[]);
-        stage.world.faults.add(failing(code, method, 4)).unwrap();
-        let api = Api::new(stage.client(Some(("EXOk", "s"))));
+        let test = Harness::new();
+        test.sim.allow("EXOk", "s", &[]);
+        test.world.faults.add(failing(code, method, 4)).unwrap();
+        let api = Api::new(test.client(Some(("EXOk", "s"))));
         let id = ID.parse().unwrap();
         let start = tokio::time::Instant::now();
         match method {
@@ -132,10 +131,10 @@ async fn what_may_be_repeated_is_repeated_four_times() {
         }
         let calls = if repeated { 5 } else { 1 };
         assert_eq!(
-            stage.calls().len(),
+            test.calls().len(),
             calls,
             "{method} {code}: {:?}",
-            stage.calls()
+            test.calls()
         );
         let waited = start.elapsed().as_secs();
         assert!(
@@ -154,12 +153,12 @@ async fn a_lost_answer_is_asked_for_again_unless_it_was_a_creation() {
         (Action::Hang, "GET", 2, 31),
         (Action::Hang, "POST", 1, 30),
     ] {
-        let stage = Harness::new();
-        stage.sim.allow("EXOk", "s", &[]);
+        let test = Harness::new();
+        test.sim.allow("EXOk", "s", &[]);
         let rule = Rule::new(action.clone()).named("lost");
         let rule = rule.on(method, "/v2/load-balancer*").times(1);
-        stage.world.faults.add(rule).unwrap();
-        let api = Api::new(stage.client(Some(("EXOk", "s"))));
+        test.world.faults.add(rule).unwrap();
+        let api = Api::new(test.client(Some(("EXOk", "s"))));
         let start = tokio::time::Instant::now();
         match method {
             "GET" => drop(api.load_balancers().await.unwrap()),
@@ -175,23 +174,23 @@ async fn a_lost_answer_is_asked_for_again_unless_it_was_a_creation() {
         }
         assert_eq!(start.elapsed().as_secs(), seconds, "{method} {action:?}");
         assert_eq!(
-            stage.calls().len(),
+            test.calls().len(),
             calls,
             "{method} {action:?}: {:?}",
-            stage.calls()
+            test.calls()
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_is_signed_anew() {
-    let stage = Harness::new();
-    stage.sim.allow("EXOk", "s", &[]);
+    let test = Harness::new();
+    test.sim.allow("EXOk", "s", &[]);
     let rule = Rule::new(Action::LostAnswer).named("lost").times(2);
-    stage.world.faults.add(rule).unwrap();
-    let api = Api::new(stage.client(Some(("EXOk", "s"))));
+    test.world.faults.add(rule).unwrap();
+    let api = Api::new(test.client(Some(("EXOk", "s"))));
     api.instances().await.unwrap();
-    let mut signatures = stage.sim.signatures();
+    let mut signatures = test.sim.signatures();
     assert_eq!(signatures.len(), 3, "{signatures:?}");
     signatures.dedup();
     assert_eq!(signatures.len(), 3, "{signatures:?}");
@@ -211,12 +210,12 @@ async fn errors_have_their_kinds_and_the_clouds_words() {
         (500, Unavailable, Unavailable),
         (503, Unavailable, Unavailable),
     ] {
-        let stage = Harness::new();
-        stage.sim.allow("EXOk", "unlikely", &[]);
+        let test = Harness::new();
+        test.sim.allow("EXOk", "unlikely", &[]);
         let body = json!({"message": "because", "errors": [{"message": "of this"}]});
         let rule = status(code, Some(body)).named("all");
-        stage.world.faults.add(rule).unwrap();
-        let api = Api::new(stage.client(Some(("EXOk", "unlikely"))));
+        test.world.faults.add(rule).unwrap();
+        let api = Api::new(test.client(Some(("EXOk", "unlikely"))));
         let one = api.load_balancer(ID.parse().unwrap()).await.unwrap_err();
         assert_eq!(one.kind(), kind, "{code}");
         let text = one.to_string();
@@ -238,12 +237,12 @@ async fn errors_have_their_kinds_and_the_clouds_words() {
 #[tokio::test(start_paused = true)]
 async fn a_trace_shows_calls_and_no_credentials() {
     let (log, _guard) = Log::keep();
-    let stage = Harness::new();
-    stage.sim.allow("EXOk", "hunter2", &[]);
+    let test = Harness::new();
+    test.sim.allow("EXOk", "hunter2", &[]);
     for (value, traced) in [("", false), ("1", true)] {
         let config = config(&[&KEYED[..], &[("EXOSCALE_TRACE", value)]].concat());
         let base = bowline_http::BaseUrl::parse(ENDPOINT).unwrap();
-        let http = client(&config, &stage.surroundings(), base);
+        let http = client(&config, &test.surroundings(), base);
         http.set_auth(KeyPair {
             key: "EXOk".to_owned(),
             secret: bowline_core::Secret::new("hunter2"),

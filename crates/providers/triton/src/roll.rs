@@ -131,13 +131,13 @@ fn differences(old: &BTreeMap<Uuid, Machine>, new: &BTreeMap<Uuid, Machine>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Stage, reply};
+    use crate::testing::{Harness, reply};
     use serde_json::json;
 
     #[tokio::test(start_paused = true)]
     async fn one_list_serves_all_until_it_is_old_or_void() {
         let mut state = 0;
-        let stage = Stage::new(move |_| {
+        let test = Harness::new(move |_| {
             state += 1;
             let state = if state > 2 { "stopped" } else { "running" };
             reply(
@@ -145,29 +145,29 @@ mod tests {
                 &json!([{"id": Uuid::from_u128(1), "state": state}, {"id": "odd"}]),
             )
         });
-        let roll = MachineCache::new(stage.api(&[]));
+        let roll = MachineCache::new(test.api(&[]));
         let mut changes = roll.changes();
         let age = Duration::from_secs(60);
         let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
-        assert_eq!(stage.lines().len(), 1, "those who wait get the same list");
+        assert_eq!(test.lines().len(), 1, "those who wait get the same list");
         tokio::time::advance(age.saturating_sub(Duration::from_secs(1))).await;
         roll.recent(age).await.unwrap();
-        assert_eq!(stage.lines().len(), 1);
+        assert_eq!(test.lines().len(), 1);
         tokio::time::advance(Duration::from_secs(1)).await;
         let listing = roll.recent(age).await.unwrap();
-        assert_eq!(stage.lines().len(), 2);
+        assert_eq!(test.lines().len(), 2);
         assert!(changes.try_recv().is_err(), "nothing has changed");
         assert!(listing.nameless && !listing.lacks(Uuid::from_u128(9)));
         roll.invalidate();
         tokio::time::advance(Duration::from_millis(1)).await;
         roll.recent(age).await.unwrap();
-        assert_eq!(stage.lines().len(), 3);
+        assert_eq!(test.lines().len(), 3);
         assert_eq!(
             *changes.try_recv().unwrap(),
             BTreeSet::from([Uuid::from_u128(1)])
         );
         roll.recent(age).await.unwrap();
-        assert_eq!(stage.lines().len(), 3, "the new list is good");
+        assert_eq!(test.lines().len(), 3, "the new list is good");
     }
 }

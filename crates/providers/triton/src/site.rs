@@ -215,24 +215,24 @@ fn later_than(moment: Option<Instant>) -> Freshness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ENDPOINT, Stage, config, refusal, reply, with};
+    use crate::testing::{ENDPOINT, Harness, config, refusal, reply, with};
     use serde_json::json;
 
-    fn site(stage: &Stage, file: Option<&str>) -> DataCenter {
-        DataCenter::new(&config(&[], file), stage.api(&[]))
+    fn site(test: &Harness, file: Option<&str>) -> DataCenter {
+        DataCenter::new(&config(&[], file), test.api(&[]))
     }
 
     #[tokio::test(start_paused = true)]
     async fn triton_case_21_the_data_center_is_named_by_a_ping_or_by_the_list() {
         let pong = || reply(200, &json!({"ping": "pong"}));
-        let stage = Stage::new(move |_| with(pong(), "triton-datacenter-name", "eg-1"));
-        let here = site(&stage, None);
+        let test = Harness::new(move |_| with(pong(), "triton-datacenter-name", "eg-1"));
+        let here = site(&test, None);
         assert_eq!(
             here.place().await.unwrap(),
             ("eg-1".to_owned(), "eg-1".to_owned())
         );
         here.place().await.unwrap();
-        assert_eq!(stage.lines(), ["GET /--ping"], "asked once");
+        assert_eq!(test.lines(), ["GET /--ping"], "asked once");
         for (list, wanted) in [
             (
                 json!({"eg-0": "https://x", "eg-1": format!("{ENDPOINT}/")}),
@@ -241,35 +241,31 @@ mod tests {
             (json!({"eg-2": "https://x"}), Some("eg-2")),
             (json!({"eg-0": "https://x", "eg-2": "https://y"}), None),
         ] {
-            let stage = Stage::new(move |request| match request.uri().path() {
+            let test = Harness::new(move |request| match request.uri().path() {
                 "/--ping" => pong(),
                 _ => reply(200, &list),
             });
-            let place = site(&stage, None).place().await;
+            let place = site(&test, None).place().await;
             assert_eq!(place.ok().map(|(region, _)| region).as_deref(), wanted);
         }
         let file = "[Global]\nregion = eu\nzone = z1\n";
         assert_eq!(
-            site(&stage, Some(file)).place().await.unwrap(),
+            site(&test, Some(file)).place().await.unwrap(),
             ("eu".to_owned(), "z1".to_owned())
         );
         let file = "[Global]\ntriton-datacenter = dc\nzone = z1\n";
         assert_eq!(
-            site(&stage, Some(file)).place().await.unwrap(),
+            site(&test, Some(file)).place().await.unwrap(),
             ("dc".to_owned(), "z1".to_owned())
         );
-        assert_eq!(
-            stage.lines().len(),
-            1,
-            "what is configured is not asked for"
-        );
+        assert_eq!(test.lines().len(), 1, "what is configured is not asked for");
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_the_name_service_is_down_networks_are_what_they_were() {
         let id = Uuid::from_u128(1);
         let mut answers = 0;
-        let stage = Stage::new(move |request| {
+        let test = Harness::new(move |request| {
             answers += 1;
             if request.uri().path() != "/acme/networks" {
                 return reply(200, &json!({"id": id, "public": true}));
@@ -283,7 +279,7 @@ mod tests {
                 _ => refusal(500, "InternalError", "Unable to contact the Triton CNS API"),
             }
         });
-        let site = site(&stage, None);
+        let site = site(&test, None);
         let mut machine = crate::testing::machine(Uuid::from_u128(9), "m");
         machine.nics = Some(vec![Nic {
             network: Some(id),
@@ -300,6 +296,6 @@ mod tests {
             );
             tokio::time::advance(REMEMBERED).await;
         }
-        assert_eq!(stage.lines().len(), 5);
+        assert_eq!(test.lines().len(), 5);
     }
 }

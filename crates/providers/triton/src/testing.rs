@@ -49,13 +49,13 @@ impl Served for Desk {
     }
 }
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     simulation: Simulation<Desk>,
 }
 
-wraps!(Stage => simulation: Simulation<Desk>);
+wraps!(Harness => simulation: Simulation<Desk>);
 
-impl Stage {
+impl Harness {
     pub(crate) fn new(script: impl FnMut(&Request<Bytes>) -> Reply + Send + 'static) -> Self {
         let desk = Desk {
             script: Mutex::new(Box::new(script)),

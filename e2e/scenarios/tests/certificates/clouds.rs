@@ -6,7 +6,7 @@ use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster, scenario};
 
-use crate::stage::{self, ALONE, APPROVED, right};
+use crate::harness::{self, ALONE, APPROVED, right};
 
 /// Rules of a cloud that denies what can never be right.
 const STRICT: ApprovalRules = ApprovalRules {
@@ -25,7 +25,7 @@ const STRICT: ApprovalRules = ApprovalRules {
 
 #[scenario]
 async fn a_cloud_whose_rules_say_so_denies_what_can_never_be_right_and_nothing_else() {
-    let mut bench = stage::idle(&[ALONE]).await;
+    let mut bench = harness::idle(&[ALONE]).await;
     bench.cloud().offer_certificates(STRICT);
     bench.start();
     let faulty = right("faulty").with(|it| it.usages.push("client auth"));
@@ -49,7 +49,7 @@ async fn a_cloud_whose_rules_say_so_denies_what_can_never_be_right_and_nothing_e
 
 #[scenario]
 async fn what_a_cloud_positively_refuses_is_denied() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .cloud()
         .refuse_certificates("n1", "the machine was stolen");
@@ -65,7 +65,7 @@ async fn a_cloud_that_is_on_by_itself_needs_no_flag_and_a_dash_turns_it_off() {
         ("--controllers=*", true),
         ("--controllers=*,-node-csr-approval", false),
     ] {
-        let mut bench = stage::idle(&[flag]).await;
+        let mut bench = harness::idle(&[flag]).await;
         bench.cloud().approve_by_default();
         bench.put_request(&right("c")).await;
         bench.start();
@@ -79,7 +79,7 @@ async fn a_cloud_that_is_on_by_itself_needs_no_flag_and_a_dash_turns_it_off() {
 }
 
 async fn two(flags: &[&str]) -> TestCluster {
-    stage::set_up(Setup {
+    harness::set_up(Setup {
         clouds: &[("demo", "demo"), ("other", "other")],
         flags,
         ..Setup::default()
@@ -172,7 +172,7 @@ async fn requests_of_one_clouds_nodes_do_not_wait_for_another_that_hangs() {
         let name = format!("d{number}");
         bench.clouds[0].say(&name, Script::Hang);
         bench
-            .put(stage::node(&name, &["InternalIP:10.0.0.7"]))
+            .put(harness::node(&name, &["InternalIP:10.0.0.7"]))
             .await;
         bench
             .put_request(&Ask::new(&name, &name, &["10.0.0.7"]))

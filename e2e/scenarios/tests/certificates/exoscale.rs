@@ -26,15 +26,15 @@ private_networks:
 const APPROVED: &str = "Approved ExoscaleCloudControllerApproved: This CSR was approved by the \
                         Exoscale Cloud Controller Manager";
 
-struct Stage {
+struct Harness {
     site: Site,
     log: Log,
     _logging: DefaultGuard,
 }
 
-bowline_scenarios::wrapper!(Stage, site: Site);
+bowline_scenarios::wrapper!(Harness, site: Site);
 
-impl Stage {
+impl Harness {
     /// The instance I1, and a manager with the original's command line.
     async fn new() -> Self {
         let (log, logging) = Log::keep();
@@ -92,115 +92,113 @@ fn right(name: &str) -> Ask {
 
 #[scenario]
 async fn exoscale_case_074_a_requester_outside_of_the_nodes_group_is_ignored() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let wrong = [
         right("no-node").with(|it| it.groups = vec!["system:authenticated"]),
         right("no-groups").with(|it| it.groups.clear()),
     ];
-    stage.stay_pending(&wrong).await;
+    test.stay_pending(&wrong).await;
 }
 
 #[scenario]
 async fn exoscale_case_075_the_instances_own_addresses_are_approved() {
-    let stage = Stage::new().await;
-    let is_signing = stage.cluster.sign().await;
-    stage.ask(&right("c")).await;
-    assert_eq!(stage.until_decided("c").await, [APPROVED]);
-    stage.assert_said("sks-agent: CSR c approved");
+    let test = Harness::new().await;
+    let is_signing = test.cluster.sign().await;
+    test.ask(&right("c")).await;
+    assert_eq!(test.until_decided("c").await, [APPROVED]);
+    test.assert_said("sks-agent: CSR c approved");
     if is_signing {
-        stage.until_signed("c").await;
+        test.until_signed("c").await;
     }
 }
 
 #[scenario]
 async fn exoscale_case_076_an_address_that_is_not_the_instances_stays_pending() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let wrong = [
         Ask::new("v4", NODE, &["192.0.2.42"]),
         Ask::new("v6", NODE, &[IPV4, "2001:db8:1::22"]),
     ];
-    stage.stay_pending(&wrong).await;
+    test.stay_pending(&wrong).await;
     let known = format!("instance IP addresses [\"{IPV4}\" \"{IPV6}\"], got");
-    stage.assert_said("sks-agent: CSR v4 Node IP addresses don't match");
-    stage.assert_said("sks-agent: CSR v6 Node IP addresses don't match");
-    stage.assert_said(&format!("{known} [\"192.0.2.42\"]"));
-    stage.assert_said(&format!("{known} [\"{IPV4}\" \"2001:db8:1::22\"]"));
+    test.assert_said("sks-agent: CSR v4 Node IP addresses don't match");
+    test.assert_said("sks-agent: CSR v6 Node IP addresses don't match");
+    test.assert_said(&format!("{known} [\"192.0.2.42\"]"));
+    test.assert_said(&format!("{known} [\"{IPV4}\" \"2001:db8:1::22\"]"));
 }
 
 #[scenario]
 async fn exoscale_case_077_what_is_decided_is_not_touched() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let kinds = ["Approved", "Denied"];
     let asked = kinds.map(|kind| {
         let name = kind.to_lowercase();
         right(&name).with(|it| it.conditions = vec![kind])
     });
-    stage.look_at(&asked).await;
+    test.look_at(&asked).await;
     for kind in kinds {
         let name = kind.to_lowercase();
-        assert_eq!(stage.decided(&name), [format!("{kind} Test: ")]);
-        assert!(stage.decisions(&name).is_empty());
+        assert_eq!(test.decided(&name), [format!("{kind} Test: ")]);
+        assert!(test.decisions(&name).is_empty());
     }
 }
 
 #[scenario]
 async fn exoscale_case_078_another_nodes_name_stays_pending() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let other = |it: &mut Ask| it.user = "system:node:other".into();
     let both = |it: &mut Ask| {
         it.user = "system:node:other".into();
         it.common_name = "system:node:other".into();
     };
-    stage
-        .stay_pending(&[right("user").with(other), right("name").with(both)])
+    test.stay_pending(&[right("user").with(other), right("name").with(both)])
         .await;
     // It is a fault of the request, and no answer of the cloud.
-    stage.assert_said("sks-agent: CSR user not approved");
+    test.assert_said("sks-agent: CSR user not approved");
 }
 
 #[scenario]
 async fn exoscale_case_108_one_name_is_enough_two_are_too_many_and_none_must_be_unknown() {
-    let stage = Stage::new().await;
-    stage.put_request(&Ask::new("bare", NODE, &[])).await;
+    let test = Harness::new().await;
+    test.put_request(&Ask::new("bare", NODE, &[])).await;
     let two = right("two").with(|it| it.dns_names.push("other".into()));
-    stage
-        .stay_pending(&[two, Ask::new("unknown", "nobody", &[])])
+    test.stay_pending(&[two, Ask::new("unknown", "nobody", &[])])
         .await;
-    assert_eq!(stage.decided("bare"), [APPROVED]);
-    stage.assert_said(
+    assert_eq!(test.decided("bare"), [APPROVED]);
+    test.assert_said(
         "sks-agent: expected 1 certificate Subject Alternate Name DNS Name value, got 2",
     );
-    stage.assert_said("sks-agent: CSR unknown doesn't match any Compute instance");
+    test.assert_said("sks-agent: CSR unknown doesn't match any Compute instance");
 }
 
 #[scenario]
 async fn exoscale_case_109_another_signers_request_is_ignored() {
-    let stage = Stage::new().await;
+    let test = Harness::new().await;
     let wrong = right("foreign").with(|it| it.signer = "example.com/foo");
-    stage.stay_pending(&[wrong]).await;
-    assert!(!stage.said().contains("CSR foreign"));
+    test.stay_pending(&[wrong]).await;
+    assert!(!test.said().contains("CSR foreign"));
 }
 
 #[scenario]
 async fn exoscale_case_110_under_the_originals_role_everything_works_unrefused() {
-    let mut stage = Stage::new().await;
+    let mut test = Harness::new().await;
     let mut node = fresh(NODE);
     node["status"]["nodeInfo"] = serde_json::json!({ "systemUUID": I1 });
-    stage.put(node).await;
-    stage.until_initialized(NODE).await;
-    stage.put_request(&right("c")).await;
-    assert_eq!(stage.until_decided("c").await, [APPROVED]);
-    stage.until_told("c", "CertificateApproved").await;
+    test.put(node).await;
+    test.until_initialized(NODE).await;
+    test.put_request(&right("c")).await;
+    assert_eq!(test.until_decided("c").await, [APPROVED]);
+    test.until_told("c", "CertificateApproved").await;
     let pool = format!("{PREFIX}service-instancepool-id");
-    stage.create_service(annotated("web", &[(&pool, P1)])).await;
-    stage.until_published("web").await;
-    stage.delete_service("web").await;
-    stage.until_service_gone("web").await;
-    stage.stop().await;
-    let own = stage
+    test.create_service(annotated("web", &[(&pool, P1)])).await;
+    test.until_published("web").await;
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    test.stop().await;
+    let own = test
         .entries()
         .into_iter()
-        .filter(|it| it.caller == stage.user);
+        .filter(|it| it.caller == test.user);
     let own: Vec<_> = own.collect();
     assert!(own.iter().any(|it| it.path.contains("/leases")));
     // What is the cluster's own is read where the role allows it.
@@ -219,19 +217,17 @@ async fn exoscale_case_110_under_the_originals_role_everything_works_unrefused()
 
 #[scenario]
 async fn the_instance_on_the_node_counts_and_what_the_kubelet_was_told_inside_of_a_network() {
-    let stage = Stage::new().await;
-    let name = stage.cluster.names().own(NODE);
+    let test = Harness::new().await;
+    let name = test.cluster.names().own(NODE);
     let twin = InstanceSpec::named(&name).public_ip("198.51.100.99".parse().unwrap());
-    stage.cloud.add_instance(&twin).unwrap();
-    stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
+    test.cloud.add_instance(&twin).unwrap();
+    test.cloud.set_private_networks(I1, &["inside"]).unwrap();
     let mut node = known(NODE, &format!("exoscale://{I1}"), "True", &[]);
     node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.7,fd00::7".into();
-    stage.put(node).await;
-    stage
-        .put_request(&Ask::new("inside", NODE, &["10.0.0.7", "fd00::7", IPV4]))
+    test.put(node).await;
+    test.put_request(&Ask::new("inside", NODE, &["10.0.0.7", "fd00::7", IPV4]))
         .await;
-    stage
-        .stay_pending(&[Ask::new("twin", NODE, &["198.51.100.99"])])
+    test.stay_pending(&[Ask::new("twin", NODE, &["198.51.100.99"])])
         .await;
-    assert_eq!(stage.decided("inside"), [APPROVED]);
+    assert_eq!(test.decided("inside"), [APPROVED]);
 }

@@ -6,11 +6,11 @@ use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
-use crate::stage::{self, ALONE, APPROVED, right, until_looked_at};
+use crate::harness::{self, ALONE, APPROVED, right, until_looked_at};
 
 #[scenario]
 async fn framework_case_125_a_right_request_is_approved_once_and_signed() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let is_signing = bench.cluster.sign().await;
     bench.ask(&right("c")).await;
     assert_eq!(bench.until_decided("c").await, [APPROVED]);
@@ -52,7 +52,7 @@ async fn stay_pending(bench: &TestCluster, asked: &[Ask]) {
 
 #[scenario]
 async fn framework_case_126_only_the_usages_of_a_server_are_approved() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .put_request(
             &right("curve").with(|it| it.usages = vec!["digital signature", "server auth"]),
@@ -73,7 +73,7 @@ async fn framework_case_126_only_the_usages_of_a_server_are_approved() {
 
 #[scenario]
 async fn framework_case_127_another_subject_and_other_names_are_not_approved() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let wrong = [
         right("masters").with(|it| it.organizations = vec!["system:masters"]),
         right("two").with(|it| it.organizations = vec!["system:nodes", "system:masters"]),
@@ -91,9 +91,11 @@ async fn framework_case_127_another_subject_and_other_names_are_not_approved() {
 
 #[scenario]
 async fn framework_case_128_nobody_gets_a_certificate_of_another_node() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.cloud().say("n2", runs("n2", "10.0.0.6"));
-    bench.put(stage::node("n2", &["InternalIP:10.0.0.6"])).await;
+    bench
+        .put(harness::node("n2", &["InternalIP:10.0.0.6"]))
+        .await;
     let wrong = [
         right("other-user").with(|it| it.user = "system:node:n2".into()),
         right("other-name").with(|it| it.dns_names = vec!["n2".into()]),
@@ -107,7 +109,7 @@ async fn framework_case_128_nobody_gets_a_certificate_of_another_node() {
 
 #[scenario]
 async fn framework_case_129_an_address_counts_when_node_and_cloud_have_it() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.ask(&Ask::new("c", "n1", &["10.0.0.99"])).await;
     bench.until_told("c", "CertificateNotApproved").await;
     let add = |node: &mut serde_json::Value| {
@@ -130,7 +132,7 @@ async fn framework_case_129_an_address_counts_when_node_and_cloud_have_it() {
 
 #[scenario]
 async fn framework_case_130_requests_for_other_signers_are_not_even_seen() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let client = "kubernetes.io/kube-apiserver-client-kubelet";
     let wrong = [
         right("client").with(|it| it.signer = client),
@@ -149,7 +151,7 @@ async fn framework_case_130_requests_for_other_signers_are_not_even_seen() {
 #[scenario]
 async fn framework_case_131_decided_requests_stay_and_early_ones_wait_for_their_node() {
     let flags = ["--controllers=cloud-node,node-csr-approval"];
-    let mut bench = stage::idle(&flags).await;
+    let mut bench = harness::idle(&flags).await;
     for condition in ["Denied", "Approved", "Failed"] {
         let name = condition.to_lowercase();
         let ask = right(&name).with(|it| it.conditions = vec![condition]);
@@ -187,7 +189,7 @@ async fn framework_case_142_the_approver_runs_only_when_it_is_named() {
             Some(1.0),
         ),
     ] {
-        let mut bench = stage::idle(&[flags]).await;
+        let mut bench = harness::idle(&[flags]).await;
         bench.put_request(&right("c")).await;
         bench.start();
         if runs.is_some() {

@@ -11,7 +11,7 @@
 mod clouds;
 mod exoscale;
 mod framework;
+mod harness;
 mod rights;
 mod seeds;
-mod stage;
 mod writing;

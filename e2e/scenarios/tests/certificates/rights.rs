@@ -7,11 +7,11 @@ use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
-use crate::stage::{self, ALONE, APPROVED, right};
+use crate::harness::{self, ALONE, APPROVED, right};
 
 /// Approves under that account; the calls about requests, as `METHOD` and the end of the path.
 async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {
-    let mut bench = stage::idle(&[ALONE, "--leader-elect=true"]).await;
+    let mut bench = harness::idle(&[ALONE, "--leader-elect=true"]).await;
     let granted = bench.cluster.grant(account, objects).await;
     bench.act_as(granted.config);
     bench.put_request(&right("c")).await;

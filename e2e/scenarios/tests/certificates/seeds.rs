@@ -9,7 +9,7 @@ use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::{Setup, TestCluster, play_seeds, refuse};
 use bowline_simulator::faults::{Action, Rule};
 
-use crate::stage::{self, ALONE, APPROVED};
+use crate::harness::{self, ALONE, APPROVED};
 
 const APPROVALS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/*";
 const NODES: u64 = 6;
@@ -63,7 +63,7 @@ async fn strike(
 }
 
 async fn story(seed: u64) {
-    let mut bench = stage::set_up(Setup {
+    let mut bench = harness::set_up(Setup {
         seed,
         flags: &[ALONE],
         ..Setup::default()
@@ -73,7 +73,7 @@ async fn story(seed: u64) {
         let name = format!("n{node}");
         bench.cloud().say(&name, runs(&name, &address(node)));
         let shown = format!("InternalIP:{}", address(node));
-        bench.put(stage::node(&name, &[&shown])).await;
+        bench.put(harness::node(&name, &[&shown])).await;
     }
     bench.fault(refuse(500, "PUT", APPROVALS).probability(0.2));
     bench.fault(refuse(409, "PUT", APPROVALS).probability(0.2));

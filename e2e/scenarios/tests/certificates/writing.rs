@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::stage::{self, ALONE, APPROVED, right, until_looked_at};
+use crate::harness::{self, ALONE, APPROVED, right, until_looked_at};
 
 const APPROVAL: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval";
 
@@ -18,7 +18,7 @@ fn statuses(bench: &TestCluster) -> Vec<u16> {
 
 #[scenario]
 async fn a_conflict_is_decided_anew() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.fault(refuse(409, "PUT", APPROVAL).times(2));
     bench.put_request(&right("c")).await;
     assert_eq!(bench.until_decided("c").await, [APPROVED]);
@@ -27,7 +27,7 @@ async fn a_conflict_is_decided_anew() {
 
 #[scenario]
 async fn an_answer_that_is_lost_does_not_lead_to_a_second_approval() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let lost = Rule::new(Action::LostAnswer)
         .server("kubernetes")
         .on("PUT", APPROVAL);
@@ -46,7 +46,7 @@ async fn an_answer_that_is_lost_does_not_lead_to_a_second_approval() {
 
 #[scenario]
 async fn what_somebody_else_denies_meanwhile_stays_denied() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.cloud().say("n1", Script::Error("down"));
     bench.put_request(&right("c")).await;
     let asked = |bench: &TestCluster| !bench.cloud().asked_for_certificates().is_empty();
@@ -67,7 +67,7 @@ async fn what_somebody_else_denies_meanwhile_stays_denied() {
 
 #[scenario]
 async fn a_silent_cloud_is_asked_again_until_it_answers() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.cloud().say("n1", Script::Error("down"));
     bench.put_request(&right("c")).await;
     let asked = |bench: &TestCluster| bench.cloud().asked_for_certificates().len() >= 4;
@@ -79,7 +79,7 @@ async fn a_silent_cloud_is_asked_again_until_it_answers() {
 
 #[scenario]
 async fn requests_from_before_the_start_and_from_while_the_watch_was_broken_are_found() {
-    let mut bench = stage::idle(&[ALONE]).await;
+    let mut bench = harness::idle(&[ALONE]).await;
     bench.put_request(&right("before")).await;
     bench.start();
     assert_eq!(bench.until_decided("before").await, [APPROVED]);
@@ -95,7 +95,7 @@ async fn requests_from_before_the_start_and_from_while_the_watch_was_broken_are_
 
 #[scenario]
 async fn an_observer_writes_nothing() {
-    let mut bench = stage::idle(&[ALONE, "--mode=observe"]).await;
+    let mut bench = harness::idle(&[ALONE, "--mode=observe"]).await;
     bench.put_request(&right("c")).await;
     bench
         .put_request(&right("wrong").with(|it| it.usages = vec!["client auth"]))
@@ -111,7 +111,7 @@ async fn an_observer_writes_nothing() {
 
 #[scenario]
 async fn of_two_managers_the_leader_alone_approves() {
-    let bench = stage::idle(&[]).await;
+    let bench = harness::idle(&[]).await;
     let flags = [ALONE, "--leader-elect=true"];
     let first = bench.replica("first", &flags).await;
     bench.until("the first one leads", |_| first.leads()).await;

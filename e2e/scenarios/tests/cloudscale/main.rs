@@ -8,7 +8,7 @@
 )]
 
 mod faults;
+mod harness;
 mod lifecycle;
 mod nodes;
 mod services;
-mod stage;

@@ -7,17 +7,17 @@ use bowline_simulator::KubeletSpec;
 use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::json;
 
-use crate::stage::{A, Stage};
+use crate::harness::{A, Harness};
 
 /// Long enough for every back-off to have run through several times.
 const A_WHILE: u64 = 300;
 
 #[scenario]
 async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_and_loses_the_taint(
-    stage: Stage,
+    test: Harness,
 ) {
-    stage.join("worker-a", A);
-    let node = stage.initialized("worker-a").await;
+    test.join("worker-a", A);
+    let node = test.initialized("worker-a").await;
     assert_eq!(node["spec"]["providerID"], format!("cloudscale://{A}"));
     for (key, value) in [
         ("node.kubernetes.io/instance-type", "flex-8-4"),
@@ -39,95 +39,94 @@ async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_and_loses_th
         ]
     );
     assert_eq!(
-        stage.message("worker-a", "Synced").await,
+        test.message("worker-a", "Synced").await,
         "Node synced successfully"
     );
-    stage.until_ready("worker-a", "True").await;
-    let writes = stage.writes_to("/api/v1/nodes/*");
+    test.until_ready("worker-a", "True").await;
+    let writes = test.writes_to("/api/v1/nodes/*");
     let paths: Vec<&str> = writes.iter().map(|call| call.path.as_str()).collect();
     assert_eq!(
         paths,
         ["/api/v1/nodes/worker-a/status", "/api/v1/nodes/worker-a"],
         "addresses first, and two writes in all"
     );
-    assert_eq!(stage.cloud_calls("*").len(), 1, "one list call");
+    assert_eq!(test.cloud_calls("*").len(), 1, "one list call");
 }
 
 #[scenario]
-async fn cloudscale_case_02_two_servers_of_one_name_leave_the_node_tainted(stage: Stage) {
-    let first = stage.add_server(&MachineSpec::named("clone"));
-    let second = stage.add_server(&MachineSpec::named("clone"));
-    stage.join("clone", &first);
-    let message = stage.message("clone", "NodeInitializationFailed").await;
+async fn cloudscale_case_02_two_servers_of_one_name_leave_the_node_tainted(test: Harness) {
+    let first = test.add_server(&MachineSpec::named("clone"));
+    let second = test.add_server(&MachineSpec::named("clone"));
+    test.join("clone", &first);
+    let message = test.message("clone", "NodeInitializationFailed").await;
     assert!(message.contains("found more than one"), "{message}");
-    let before = stage.content("clone");
-    stage.long(A_WHILE).await;
-    assert_eq!(stage.content("clone"), before);
-    assert!(has_taint(&stage.node("clone"), UNINITIALIZED_TAINT));
-    assert_eq!(stage.writes_to("/api/v1/nodes/*").len(), 0);
-    stage.cloud.destroy(&second).unwrap();
-    let node = stage.initialized("clone").await;
+    let before = test.content("clone");
+    test.long(A_WHILE).await;
+    assert_eq!(test.content("clone"), before);
+    assert!(has_taint(&test.node("clone"), UNINITIALIZED_TAINT));
+    assert_eq!(test.writes_to("/api/v1/nodes/*").len(), 0);
+    test.cloud.destroy(&second).unwrap();
+    let node = test.initialized("clone").await;
     assert_eq!(node["spec"]["providerID"], format!("cloudscale://{first}"));
 }
 
 #[scenario]
-async fn cloudscale_case_03_a_provider_id_wins_over_the_name(stage: Stage) {
-    stage.add_server(&MachineSpec::named("bar"));
-    stage.join_as(KubeletSpec {
+async fn cloudscale_case_03_a_provider_id_wins_over_the_name(test: Harness) {
+    test.add_server(&MachineSpec::named("bar"));
+    test.join_as(KubeletSpec {
         node_name: "bar".into(),
         machine_id: format!("cloudscale://{A}"),
         provider_id: Some(format!("cloudscale://{A}")),
         ..KubeletSpec::default()
     });
-    let node = stage.initialized("bar").await;
+    let node = test.initialized("bar").await;
     assert_eq!(node["spec"]["providerID"], format!("cloudscale://{A}"));
     assert_eq!(addresses(&node)[1], "ExternalIP:203.0.113.11");
 }
 
 #[scenario]
 async fn cloudscale_case_07_a_malformed_provider_id_is_told_once_and_the_node_is_left_alone(
-    stage: Stage,
+    test: Harness,
 ) {
-    stage.join_as(KubeletSpec {
+    test.join_as(KubeletSpec {
         node_name: "broken".into(),
         machine_id: format!("cloudscale://{A}"),
         provider_id: Some("cloudscale://invalid".into()),
         ..KubeletSpec::default()
     });
-    stage
-        .silent_node("silent", Some("cloudscale://as-invalid"))
+    test.silent_node("silent", Some("cloudscale://as-invalid"))
         .await;
-    let message = stage.message("broken", "MalformedProviderID").await;
+    let message = test.message("broken", "MalformedProviderID").await;
     assert!(message.contains("is not one of cloudscale"), "{message}");
-    let (broken, silent) = (stage.content("broken"), stage.content("silent"));
-    stage.long(A_WHILE).await;
-    assert_eq!(stage.content("broken"), broken);
-    assert_eq!(stage.content("silent"), silent);
-    assert_eq!(stage.writes_to("/api/v1/nodes*").len(), 0);
-    assert_eq!(stage.cloud_calls("*").len(), 0);
-    assert_eq!(stage.messages("broken", "MalformedProviderID").len(), 1);
+    let (broken, silent) = (test.content("broken"), test.content("silent"));
+    test.long(A_WHILE).await;
+    assert_eq!(test.content("broken"), broken);
+    assert_eq!(test.content("silent"), silent);
+    assert_eq!(test.writes_to("/api/v1/nodes*").len(), 0);
+    assert_eq!(test.cloud_calls("*").len(), 0);
+    assert_eq!(test.messages("broken", "MalformedProviderID").len(), 1);
 }
 
 #[scenario]
-async fn cloudscale_case_10_the_region_is_the_zone_without_its_number(stage: Stage) {
+async fn cloudscale_case_10_the_region_is_the_zone_without_its_number(test: Harness) {
     let south = MachineSpec::named("south").zone("lpg1");
-    let uuid = stage.add_server(&south);
-    stage.join("south", &uuid);
-    let node = stage.initialized("south").await;
+    let uuid = test.add_server(&south);
+    test.join("south", &uuid);
+    let node = test.initialized("south").await;
     let labels = &node["metadata"]["labels"];
     assert_eq!(labels["topology.kubernetes.io/zone"], "lpg1");
     assert_eq!(labels["topology.kubernetes.io/region"], "lpg");
 }
 
 #[scenario]
-async fn cloudscale_case_11_addresses_keep_the_order_of_the_interfaces(stage: Stage) {
+async fn cloudscale_case_11_addresses_keep_the_order_of_the_interfaces(test: Harness) {
     let spec = MachineSpec::named("inside-out")
         .interface("k8s", Some(vec!["10.20.0.31".parse().unwrap()]))
         .interface("public", Some(vec!["203.0.113.31".parse().unwrap()]));
-    let uuid = stage.add_server(&spec);
-    stage.join("inside-out", &uuid);
+    let uuid = test.add_server(&spec);
+    test.join("inside-out", &uuid);
     assert_eq!(
-        addresses(&stage.initialized("inside-out").await),
+        addresses(&test.initialized("inside-out").await),
         [
             "Hostname:inside-out",
             "InternalIP:10.20.0.31",
@@ -137,29 +136,29 @@ async fn cloudscale_case_11_addresses_keep_the_order_of_the_interfaces(stage: St
 }
 
 #[scenario]
-async fn cloudscale_case_12_an_interface_without_addresses_adds_none(stage: Stage) {
+async fn cloudscale_case_12_an_interface_without_addresses_adds_none(test: Harness) {
     let spec = MachineSpec::named("layer-2")
         .interface("k8s", Some(vec![]))
         .interface("public", Some(vec!["203.0.113.32".parse().unwrap()]));
-    let uuid = stage.add_server(&spec);
-    stage.join("layer-2", &uuid);
+    let uuid = test.add_server(&spec);
+    test.join("layer-2", &uuid);
     assert_eq!(
-        addresses(&stage.initialized("layer-2").await),
+        addresses(&test.initialized("layer-2").await),
         ["Hostname:layer-2", "ExternalIP:203.0.113.32"]
     );
 }
 
 #[scenario]
-async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits(stage: Stage) {
+async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits(test: Harness) {
     let kubelet = |name: &str, uuid: &str, ip: &str| KubeletSpec {
         node_name: name.into(),
         machine_id: format!("cloudscale://{uuid}"),
         provided_node_ip: Some(ip.into()),
         ..KubeletSpec::default()
     };
-    stage.join_as(kubelet("worker-a", A, "10.20.0.11"));
+    test.join_as(kubelet("worker-a", A, "10.20.0.11"));
     assert_eq!(
-        addresses(&stage.initialized("worker-a").await),
+        addresses(&test.initialized("worker-a").await),
         [
             "InternalIP:10.20.0.11",
             "Hostname:worker-a",
@@ -167,25 +166,25 @@ async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits(s
             "ExternalIP:2001:db8:1:1101::11"
         ]
     );
-    let elsewhere = stage.add_server(&MachineSpec::named("elsewhere"));
-    stage.join_as(kubelet("elsewhere", &elsewhere, "10.99.0.1"));
-    let message = stage.message("elsewhere", "NodeInitializationFailed").await;
+    let elsewhere = test.add_server(&MachineSpec::named("elsewhere"));
+    test.join_as(kubelet("elsewhere", &elsewhere, "10.99.0.1"));
+    let message = test.message("elsewhere", "NodeInitializationFailed").await;
     assert!(message.contains("10.99.0.1"), "{message}");
-    stage.long(A_WHILE).await;
-    assert!(has_taint(&stage.node("elsewhere"), UNINITIALIZED_TAINT));
-    assert_eq!(stage.writes_to("/api/v1/nodes/elsewhere*").len(), 0);
+    test.long(A_WHILE).await;
+    assert!(has_taint(&test.node("elsewhere"), UNINITIALIZED_TAINT));
+    assert_eq!(test.writes_to("/api/v1/nodes/elsewhere*").len(), 0);
 }
 
 #[scenario]
-async fn cloudscale_case_14_another_spelling_of_the_id_is_understood_and_kept(stage: Stage) {
+async fn cloudscale_case_14_another_spelling_of_the_id_is_understood_and_kept(test: Harness) {
     let shouting = "cloudscale://3F9B1C526A7D4E089C41D2F0A8B7E613";
-    stage.join_as(KubeletSpec {
+    test.join_as(KubeletSpec {
         node_name: "worker-a".into(),
         machine_id: format!("cloudscale://{A}"),
         provider_id: Some(shouting.into()),
         ..KubeletSpec::default()
     });
-    let node = stage.initialized("worker-a").await;
+    let node = test.initialized("worker-a").await;
     assert_eq!(node["spec"]["providerID"], shouting);
     assert_eq!(
         node["metadata"]["labels"]["topology.kubernetes.io/zone"],
@@ -195,40 +194,40 @@ async fn cloudscale_case_14_another_spelling_of_the_id_is_understood_and_kept(st
 
 #[scenario]
 async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
-    let stage = Stage::with(&[], &["--node-status-update-frequency=10s"]).await;
-    stage.join("worker-a", A);
-    let before = addresses(&stage.initialized("worker-a").await);
-    stage.cloud.rename(A, "acme | node").unwrap();
-    let calls = stage.cloud_calls("*").len();
-    stage.until_cloud_calls(calls + 3).await;
-    assert_eq!(addresses(&stage.node("worker-a")), before);
+    let test = Harness::with(&[], &["--node-status-update-frequency=10s"]).await;
+    test.join("worker-a", A);
+    let before = addresses(&test.initialized("worker-a").await);
+    test.cloud.rename(A, "acme | node").unwrap();
+    let calls = test.cloud_calls("*").len();
+    test.until_cloud_calls(calls + 3).await;
+    assert_eq!(addresses(&test.node("worker-a")), before);
     // An address that changes is seen all the same.
     let interfaces = json!([{ "type": "public", "addresses": [{ "address": "203.0.113.99" }] }]);
     let members = [("interfaces".to_owned(), interfaces)]
         .into_iter()
         .collect();
-    stage.cloud.deform(A, members).unwrap();
+    test.cloud.deform(A, members).unwrap();
     let wanted = ["Hostname:worker-a", "ExternalIP:203.0.113.99"];
     let is_there = |it: &TestCluster| addresses(&it.node("worker-a")) == wanted;
-    stage.until("the new address", is_there).await;
-    stage.end().await;
+    test.until("the new address", is_there).await;
+    test.end().await;
 }
 
 #[scenario]
-async fn many_nodes_that_join_at_once_share_one_list_call(stage: Stage) {
-    stage.join_fleet(50);
+async fn many_nodes_that_join_at_once_share_one_list_call(test: Harness) {
+    test.join_fleet(50);
     for number in 1..=50 {
-        stage.initialized(&format!("fleet-{number}")).await;
+        test.initialized(&format!("fleet-{number}")).await;
     }
-    let lists = stage.cloud_calls("*").len();
+    let lists = test.cloud_calls("*").len();
     // On a loaded machine they do not join all at once.
     let most = if is_real() { 15 } else { 5 };
     assert!(lists <= most, "{lists} cloud calls for 50 nodes");
     assert_eq!(
-        stage.writes_to("/api/v1/nodes/*").len(),
+        test.writes_to("/api/v1/nodes/*").len(),
         100,
         "two writes per node"
     );
-    let node = stage.node("fleet-50");
+    let node = test.node("fleet-50");
     assert!(text(&node["spec"]["providerID"]).starts_with("cloudscale://"));
 }

@@ -7,6 +7,6 @@
     reason = "a test may"
 )]
 
+mod harness;
 mod nodes;
 mod services;
-mod stage;

@@ -8,10 +8,10 @@
 )]
 
 mod doubt;
+mod harness;
 mod leaders;
 mod machines;
 mod ranges;
 mod rights;
 mod seeds;
-mod stage;
 mod starting;

@@ -11,8 +11,10 @@ use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 use serde_json::Value;
 
+use crate::harness::{
+    BALANCING, CLOUDS, EAST, EXOSCALE, Harness, TALOS, TRITON, Telling, WEST, XEN,
+};
 use crate::machines::Machine;
-use crate::stage::{BALANCING, CLOUDS, EAST, EXOSCALE, Stage, TALOS, TRITON, Telling, WEST, XEN};
 
 /// How a cloud fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ type Times = BTreeMap<&'static str, Vec<Duration>>;
 
 /// Everybody's nodes and Services as they are when a cloud begins to fail.
 struct Story {
-    stage: Stage,
+    test: Harness,
     machines: Vec<Machine>,
 }
 
@@ -54,7 +56,7 @@ struct News {
     lost: String,
 }
 
-impl Stage {
+impl Harness {
     /// Lets a cloud fail from now on.
     fn fail(&self, cloud: &str, failure: Failure) {
         let (delay, reset) = (
@@ -88,33 +90,33 @@ impl Stage {
 
 impl Story {
     async fn begin() -> Self {
-        let mut stage = Stage::idle(Telling::Selectors).await;
-        let machines = stage.populate().await;
-        stage.start().await;
+        let mut test = Harness::idle(Telling::Selectors).await;
+        let machines = test.populate().await;
+        test.start().await;
         for machine in &machines {
-            stage.until_initialized(&machine.name).await;
+            test.until_initialized(&machine.name).await;
         }
         for cloud in BALANCING {
-            stage.order(&format!("old-{cloud}"), cloud).await;
+            test.order(&format!("old-{cloud}"), cloud).await;
         }
         let served = BALANCING.map(|cloud| {
-            let (stage, machines) = (&stage, &machines);
-            async move { stage.served(&format!("old-{cloud}"), cloud, machines).await }
+            let (test, machines) = (&test, &machines);
+            async move { test.served(&format!("old-{cloud}"), cloud, machines).await }
         });
         join_all(served).await;
-        Self { stage, machines }
+        Self { test, machines }
     }
 
     /// A machine and a Service come in that cloud, and a machine goes.
     async fn news(&self, cloud: &'static str) -> News {
         let tens = CLOUDS.iter().position(|it| *it == cloud).unwrap();
         let number = u8::try_from(10 * (tens + 1) + 5).unwrap();
-        let lost = self.stage.lost(cloud, number + 1).await;
-        let machine = self.stage.machine(cloud, number);
-        self.stage.create(machine.node()).await;
+        let lost = self.test.lost(cloud, number + 1).await;
+        let machine = self.test.machine(cloud, number);
+        self.test.create(machine.node()).await;
         let service = BALANCING.contains(&cloud).then(|| format!("new-{cloud}"));
         if let Some(name) = &service {
-            self.stage.order(name, cloud).await;
+            self.test.order(name, cloud).await;
         }
         News {
             machine,
@@ -125,23 +127,23 @@ impl Story {
 
     /// Waits until all of it is done, and tells how long each took.
     async fn done(&self, cloud: &'static str, news: &News) -> Vec<Duration> {
-        let begun = self.stage.world.clock.now();
+        let begun = self.test.world.clock.now();
         let joined = async {
-            self.stage.until_initialized(&news.machine.name).await;
-            self.stage.assert_right(&news.machine);
-            self.stage.since(begun)
+            self.test.until_initialized(&news.machine.name).await;
+            self.test.assert_right(&news.machine);
+            self.test.since(begun)
         };
         let mut machines = self.machines.clone();
         machines.push(news.machine.clone());
         let served = async {
             if let Some(name) = &news.service {
-                self.stage.served(name, cloud, &machines).await;
+                self.test.served(name, cloud, &machines).await;
             }
-            self.stage.since(begun)
+            self.test.since(begun)
         };
         let deleted = async {
-            self.stage.until_deleted(&news.lost).await;
-            self.stage.since(begun)
+            self.test.until_deleted(&news.lost).await;
+            self.test.since(begun)
         };
         let (joined, served, deleted) = futures::join!(joined, served, deleted);
         vec![joined, served, deleted]
@@ -150,9 +152,9 @@ impl Story {
     /// What the manager could have spoilt of a cloud: its nodes, and its Service.
     fn possessions(&self, cloud: &str) -> Vec<Value> {
         let own = self.machines.iter().filter(|it| it.owner == cloud);
-        let mut all: Vec<Value> = own.map(|it| self.stage.content(&it.name)).collect();
+        let mut all: Vec<Value> = own.map(|it| self.test.content(&it.name)).collect();
         if BALANCING.contains(&cloud) {
-            let service = self.stage.service(&format!("old-{cloud}"));
+            let service = self.test.service(&format!("old-{cloud}"));
             all.push(service["status"]["loadBalancer"].clone());
             all.push(service["metadata"]["finalizers"].clone());
         }
@@ -180,7 +182,7 @@ impl Story {
                 .difference(&ids[cloud].iter().collect())
                 .copied()
                 .collect();
-            for call in self.stage.asked(cloud, mark) {
+            for call in self.test.asked(cloud, mark) {
                 let said = format!("{}?{} {}", call.path, call.query, call.body);
                 let strange = foreign.iter().find(|id| said.contains(id.as_str()));
                 assert_eq!(strange, None, "{cloud} was asked {said}");
@@ -209,11 +211,11 @@ async fn without_failure() -> Times {
 /// The whole story of a cloud that fails like that.
 async fn others_work_on(failing: &'static str, failure: Failure, healthy: Option<&Times>) {
     let mut story = Story::begin().await;
-    let foreign = story.stage.put_foreign().await;
-    story.stage.settle().await;
+    let foreign = story.test.put_foreign().await;
+    story.test.settle().await;
     let before = story.possessions(failing);
-    let mark = story.stage.mark();
-    story.stage.fail(failing, failure);
+    let mark = story.test.mark();
+    story.test.fail(failing, failure);
     // The failing one first, so that the others' would be behind it in any queue they shared.
     let mut all = vec![(failing, story.news(failing).await)];
     for cloud in CLOUDS.into_iter().filter(|it| *it != failing) {
@@ -230,23 +232,23 @@ async fn others_work_on(failing: &'static str, failure: Failure, healthy: Option
             "{cloud} took {took:?}, and at most {limits:?} are fine"
         );
     }
-    story.stage.catch_up().await;
+    story.test.catch_up().await;
     story.assert_no_cross_talk(mark, &all);
     assert_eq!(story.possessions(failing), before);
-    story.stage.assert_untouched(&foreign);
+    story.test.assert_untouched(&foreign);
     let (_, own) = &all[0];
     if failure != Failure::Slow {
-        let node = story.stage.node(&own.machine.name);
+        let node = story.test.node(&own.machine.name);
         assert!(is_uninitialized(&node), "nobody could tell what it is");
-        assert!(story.stage.find(&own.lost).is_some(), "nobody proved it");
+        assert!(story.test.find(&own.lost).is_some(), "nobody proved it");
     }
-    story.stage.heal();
-    story.stage.until_initialized(&own.machine.name).await;
-    story.stage.assert_right(&own.machine);
+    story.test.heal();
+    story.test.until_initialized(&own.machine.name).await;
+    story.test.assert_right(&own.machine);
     if !is_real() {
         story.done(failing, own).await;
     }
-    story.stage.stop().await;
+    story.test.stop().await;
 }
 
 fn fail(failing: &'static str, failure: Failure) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bowline_scenarios::objects::{known, node_info, taint};
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
 /// Name, provider id, status of Ready, taints.
 type Row = (
@@ -70,7 +70,7 @@ const ROWS: [Row; 20] = [
 /// The nodes of nobody, as they were when they came.
 pub(crate) struct Foreign(BTreeMap<&'static str, Value>);
 
-impl Stage {
+impl Harness {
     /// Puts them there.
     pub(crate) async fn put_foreign(&self) -> Foreign {
         for (number, row) in (1..).zip(&ROWS) {

@@ -9,8 +9,8 @@ use bowline_simulator_triton::MachineSpec as TritonMachine;
 use bowline_simulator_xenorchestra::VmSpec;
 use serde_json::Value;
 
-use crate::stage::{
-    CLOUDS, EAST, EXOSCALE, POOL, Stage, TALOS, TRITON, WEST, XEN, XEN_HOST, XEN_POOL, registered,
+use crate::harness::{
+    CLOUDS, EAST, EXOSCALE, Harness, POOL, TALOS, TRITON, WEST, XEN, XEN_HOST, XEN_POOL, registered,
 };
 
 const GIB: u64 = 1 << 30;
@@ -77,7 +77,7 @@ fn id(number: u8) -> String {
     format!("5b1e2d3c-0000-4000-8000-{number:012}")
 }
 
-impl Stage {
+impl Harness {
     /// Makes a machine in that cloud. Its number is its own among all machines.
     pub(crate) fn machine(&self, cloud: &str, number: u8) -> Machine {
         match cloud {
@@ -300,7 +300,7 @@ impl Stage {
             let taint = bowline_scenarios::objects::taint("node.kubernetes.io/not-ready:NoExecute");
             node["spec"]["taints"] = vec![taint].into();
             node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
-            node["metadata"]["labels"][crate::stage::PLACE] = TALOS.into();
+            node["metadata"]["labels"][crate::harness::PLACE] = TALOS.into();
             self.put(node).await;
             return name;
         }

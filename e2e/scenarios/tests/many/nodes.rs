@@ -2,23 +2,23 @@
 
 use bowline_scenarios::{is_real, scenario};
 
-use crate::stage::{Stage, Telling};
+use crate::harness::{Harness, Telling};
 
 async fn everybody_is_right(telling: Telling) {
-    let mut stage = Stage::idle(telling).await;
-    let foreign = stage.put_foreign().await;
-    let machines = stage.populate().await;
-    stage.start().await;
+    let mut test = Harness::idle(telling).await;
+    let foreign = test.put_foreign().await;
+    let machines = test.populate().await;
+    test.start().await;
     for machine in &machines {
-        stage.until_initialized(&machine.name).await;
+        test.until_initialized(&machine.name).await;
     }
     // Two rounds of addresses, and many looks at nodes that are not Ready.
-    stage.seconds(if is_real() { 15 } else { 900 }).await;
+    test.seconds(if is_real() { 15 } else { 900 }).await;
     for machine in &machines {
-        stage.assert_right(machine);
+        test.assert_right(machine);
     }
-    stage.assert_untouched(&foreign);
-    stage.stop().await;
+    test.assert_untouched(&foreign);
+    test.stop().await;
 }
 
 #[scenario]

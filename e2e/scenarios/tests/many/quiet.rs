@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bowline_scenarios::{only_in_memory, play, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
-use crate::stage::{BALANCING, CLOUDS, Stage, TRITON, Telling};
+use crate::harness::{BALANCING, CLOUDS, Harness, TRITON, Telling};
 
 /// How long calls are counted, in seconds: three rounds of addresses.
 const WINDOW: u64 = 900;
@@ -16,43 +16,43 @@ const ROUND: usize = 6;
 const RECOVERY: u64 = 600;
 
 /// Everybody's nodes and Services, long settled.
-async fn settled() -> Stage {
-    let mut stage = Stage::idle(Telling::Selectors).await;
-    stage.put_foreign().await;
-    let machines = stage.populate().await;
-    stage.start().await;
+async fn settled() -> Harness {
+    let mut test = Harness::idle(Telling::Selectors).await;
+    test.put_foreign().await;
+    let machines = test.populate().await;
+    test.start().await;
     for machine in &machines {
-        stage.until_initialized(&machine.name).await;
+        test.until_initialized(&machine.name).await;
     }
     for cloud in BALANCING {
-        stage.order(&format!("on-{cloud}"), cloud).await;
+        test.order(&format!("on-{cloud}"), cloud).await;
     }
     for cloud in BALANCING {
-        stage.served(&format!("on-{cloud}"), cloud, &machines).await;
+        test.served(&format!("on-{cloud}"), cloud, &machines).await;
     }
-    stage.seconds(RECOVERY).await;
-    stage
+    test.seconds(RECOVERY).await;
+    test
 }
 
 /// How often each cloud is called from now on.
-async fn calls(stage: &Stage) -> BTreeMap<&'static str, usize> {
-    let mark = stage.mark();
-    stage.seconds(WINDOW).await;
-    let count = |cloud| (cloud, stage.asked(cloud, mark).len());
+async fn calls(test: &Harness) -> BTreeMap<&'static str, usize> {
+    let mark = test.mark();
+    test.seconds(WINDOW).await;
+    let count = |cloud| (cloud, test.asked(cloud, mark).len());
     CLOUDS.into_iter().map(count).collect()
 }
 
 #[scenario(only_in_memory = "a quarter of an hour of quiet for each cloud")]
 async fn while_one_cloud_fails_no_other_is_called_more_often() {
-    let mut stage = settled().await;
-    let healthy = calls(&stage).await;
+    let mut test = settled().await;
+    let healthy = calls(&test).await;
     assert!(healthy.values().sum::<usize>() > 100, "{healthy:?}");
     let actions = [Action::Reset, status(403)].into_iter().cycle();
     for (failing, action) in CLOUDS.into_iter().zip(actions) {
         let rule = Rule::new(action).server(failing).named("failing");
-        stage.world.faults.add(rule).unwrap();
-        let now = calls(&stage).await;
-        stage.world.faults.clear();
+        test.world.faults.add(rule).unwrap();
+        let now = calls(&test).await;
+        test.world.faults.clear();
         for cloud in CLOUDS.into_iter().filter(|it| *it != failing) {
             let most = healthy[cloud] + healthy[cloud] / 2 + ROUND;
             let count = now[cloud];
@@ -61,9 +61,9 @@ async fn while_one_cloud_fails_no_other_is_called_more_often() {
                 "{failing} fails, {cloud}: {count} calls of {most}"
             );
         }
-        stage.seconds(RECOVERY).await;
+        test.seconds(RECOVERY).await;
     }
-    stage.stop().await;
+    test.stop().await;
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn the_same_seed_gives_the_same_calls() {
     }
     let play = || {
         play!(async || {
-            let mut stage = settled().await;
+            let mut test = settled().await;
             let rule = Rule::new(status(500)).server(TRITON).probability(0.5);
-            stage.world.faults.add(rule).unwrap();
-            stage.seconds(60).await;
-            stage.stop().await;
-            stage.world.journal.transcript()
+            test.world.faults.add(rule).unwrap();
+            test.seconds(60).await;
+            test.stop().await;
+            test.world.journal.transcript()
         })
     };
     let (one, other) = (play(), play());

@@ -5,8 +5,8 @@ use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::{Value, json};
 
+use crate::harness::{BALANCING, DEFAULT, EXOSCALE, Harness, POOL, TRITON, Telling};
 use crate::machines::Machine;
-use crate::stage::{BALANCING, DEFAULT, EXOSCALE, POOL, Stage, TRITON, Telling};
 
 /// A class that somebody else serves, and classes that name no cloud with load balancers.
 const FOREIGN: [(&str, &str); 4] = [
@@ -23,7 +23,7 @@ pub(crate) fn classed(name: &str, class: &str) -> Value {
     it
 }
 
-impl Stage {
+impl Harness {
     /// Creates a Service for that cloud.
     pub(crate) async fn order(&self, name: &str, cloud: &str) {
         let class = format!("bowline.dev/{cloud}");
@@ -108,38 +108,37 @@ impl Stage {
 
 #[scenario]
 async fn every_service_is_served_by_its_own_cloud_with_that_clouds_nodes() {
-    let mut stage = Stage::idle(Telling::Selectors).await;
-    let foreign = stage.put_foreign().await;
-    let machines = stage.populate().await;
-    stage.start().await;
+    let mut test = Harness::idle(Telling::Selectors).await;
+    let foreign = test.put_foreign().await;
+    let machines = test.populate().await;
+    test.start().await;
     for machine in &machines {
-        stage.until_initialized(&machine.name).await;
+        test.until_initialized(&machine.name).await;
     }
     for (name, class) in FOREIGN {
-        stage.create_service(classed(name, class)).await;
+        test.create_service(classed(name, class)).await;
     }
     // What MetalLB does.
-    stage
-        .change_service("metal", |it| {
-            it["status"]["loadBalancer"]["ingress"] = json!([{ "ip": "192.0.2.7" }]);
-        })
-        .await;
-    let untouched = FOREIGN.map(|(name, _)| stage.service(name));
+    test.change_service("metal", |it| {
+        it["status"]["loadBalancer"]["ingress"] = json!([{ "ip": "192.0.2.7" }]);
+    })
+    .await;
+    let untouched = FOREIGN.map(|(name, _)| test.service(name));
     for cloud in BALANCING {
-        stage.order(&format!("on-{cloud}"), cloud).await;
+        test.order(&format!("on-{cloud}"), cloud).await;
     }
-    stage.create_service(service("plain")).await;
+    test.create_service(service("plain")).await;
     for cloud in BALANCING {
-        stage.served(&format!("on-{cloud}"), cloud, &machines).await;
+        test.served(&format!("on-{cloud}"), cloud, &machines).await;
     }
-    stage.served("plain", DEFAULT, &machines).await;
-    assert_eq!(stage.balancer_counts(), [1, 2, 1]);
-    stage.settle().await;
+    test.served("plain", DEFAULT, &machines).await;
+    assert_eq!(test.balancer_counts(), [1, 2, 1]);
+    test.settle().await;
     let names = FOREIGN.map(|(name, _)| name);
-    assert_eq!(names.map(|name| stage.service(name)), untouched);
+    assert_eq!(names.map(|name| test.service(name)), untouched);
     for name in names {
-        assert!(stage.service_writes(name).is_empty(), "{name}");
-        let told = stage.reasons(name);
+        assert!(test.service_writes(name).is_empty(), "{name}");
+        let told = test.reasons(name);
         // Only a class of ours can be a mistake.
         let wanted: &[&str] = if name == "metal" {
             &[]
@@ -150,12 +149,12 @@ async fn every_service_is_served_by_its_own_cloud_with_that_clouds_nodes() {
     }
     for cloud in BALANCING {
         let name = format!("on-{cloud}");
-        assert_eq!(finalizers(&stage.service(&name)).len(), 1);
-        stage.delete_service(&name).await;
-        stage.until_service_gone(&name).await;
+        assert_eq!(finalizers(&test.service(&name)).len(), 1);
+        test.delete_service(&name).await;
+        test.until_service_gone(&name).await;
     }
-    assert_eq!(stage.balancer_counts(), [0, 1, 0]);
-    stage.served("plain", DEFAULT, &machines).await;
-    stage.assert_untouched(&foreign);
-    stage.stop().await;
+    assert_eq!(test.balancer_counts(), [0, 1, 0]);
+    test.served("plain", DEFAULT, &machines).await;
+    test.assert_untouched(&foreign);
+    test.stop().await;
 }

@@ -7,41 +7,41 @@ use bowline_scenarios::scenario;
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 
-use crate::stage::{BALANCING, CLOUDS, EAST, Stage, TALOS, TRITON, Telling, WEST, XEN};
+use crate::harness::{BALANCING, CLOUDS, EAST, Harness, TALOS, TRITON, Telling, WEST, XEN};
 
 async fn start_without(down: &str) {
-    let mut stage = Stage::idle(Telling::Selectors).await;
-    let foreign = stage.put_foreign().await;
-    let mut machines = stage.populate().await;
+    let mut test = Harness::idle(Telling::Selectors).await;
+    let foreign = test.put_foreign().await;
+    let mut machines = test.populate().await;
     // The machine at Exoscale that describes itself needs both.
     let both = machines.pop().unwrap();
     let reset = Rule::new(Action::Reset).server(down).named("down");
-    stage.world.faults.add(reset).unwrap();
-    stage.start().await;
+    test.world.faults.add(reset).unwrap();
+    test.start().await;
     for cloud in BALANCING {
-        stage.order(&format!("on-{cloud}"), cloud).await;
+        test.order(&format!("on-{cloud}"), cloud).await;
     }
     let (own, others): (Vec<_>, Vec<_>) = machines.iter().partition(|it| it.owner == down);
     for machine in others {
-        stage.until_initialized(&machine.name).await;
-        stage.assert_right(machine);
+        test.until_initialized(&machine.name).await;
+        test.assert_right(machine);
     }
     let members = [machines.clone(), vec![both]].concat();
     let served = BALANCING.iter().filter(|it| **it != down).map(|cloud| {
-        let (stage, members) = (&stage, &members);
-        async move { stage.served(&format!("on-{cloud}"), cloud, members).await }
+        let (test, members) = (&test, &members);
+        async move { test.served(&format!("on-{cloud}"), cloud, members).await }
     });
     join_all(served).await;
     for machine in &own {
-        assert!(is_uninitialized(&stage.node(&machine.name)));
+        assert!(is_uninitialized(&test.node(&machine.name)));
     }
-    stage.assert_untouched(&foreign);
-    stage.world.faults.clear();
+    test.assert_untouched(&foreign);
+    test.world.faults.clear();
     for machine in own {
-        stage.until_initialized(&machine.name).await;
-        stage.assert_right(machine);
+        test.until_initialized(&machine.name).await;
+        test.assert_right(machine);
     }
-    stage.stop().await;
+    test.stop().await;
 }
 
 #[scenario]

@@ -62,15 +62,15 @@ networks:
 ";
 
 /// A manager whose token is in a file, under the role of the original's manifest.
-struct Stage {
+struct Harness {
     site: Site,
     token: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-bowline_scenarios::harness!(Stage, site: Site);
+bowline_scenarios::harness!(Harness, site: Site);
 
-impl Stage {
+impl Harness {
     async fn idle(fixture: &str, token: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
@@ -148,134 +148,130 @@ impl Stage {
 
 #[scenario]
 async fn proof_case_09_the_token_of_another_project_deletes_no_node_ever() {
-    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-    stage.add_nodes().await;
-    stage.start().await;
-    stage.until_account("proven").await;
-    stage.restart_with(ELSEWHERE).await;
-    stage.until_account("contradicted").await;
+    let mut test = Harness::idle(FIXTURE, DEFAULT_TOKEN).await;
+    test.add_nodes().await;
+    test.start().await;
+    test.until_account("proven").await;
+    test.restart_with(ELSEWHERE).await;
+    test.until_account("contradicted").await;
     // It reboots.
-    stage.set_ready("worker-a", "False").await;
-    let before = stage.content("worker-a");
+    test.set_ready("worker-a", "False").await;
+    let before = test.content("worker-a");
     let held = "NodeDeletionHeld";
     // Case 49.
-    stage.assert_visible("worker-a", held, "worker-a").await;
-    let about_all = stage.explained("worker-b").await;
+    test.assert_visible("worker-a", held, "worker-a").await;
+    let about_all = test.explained("worker-b").await;
     assert!(about_all.contains("AccountContradicted"), "{about_all}");
-    stage.long(A_WHILE).await;
-    assert_eq!(stage.content("worker-a"), before);
+    test.long(A_WHILE).await;
+    assert_eq!(test.content("worker-a"), before);
     let filter = Filter::any().server("kubernetes").method("DELETE");
-    assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
-    assert_eq!(stage.told("worker-a", "NodeDeletionHeld"), 1);
-    assert_eq!(stage.told_of_account("AccountContradicted"), 1);
+    assert_eq!(test.count(&filter.path("/api/v1/nodes*")), 0);
+    assert_eq!(test.told("worker-a", "NodeDeletionHeld"), 1);
+    assert_eq!(test.told_of_account("AccountContradicted"), 1);
     let held = "bowline_guard_held_nodes{cloud=\"cloudscale\",reason=\"AccountContradicted\"}";
-    assert_eq!(stage.metric(held), Some(1.0));
-    stage.end().await;
+    assert_eq!(test.metric(held), Some(1.0));
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_09_even_if_all_nodes_are_silent_another_token_deletes_none_by_itself() {
-    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-    stage.add_nodes().await;
-    stage.start().await;
-    stage.until_account("proven").await;
-    stage.stop().await;
+    let mut test = Harness::idle(FIXTURE, DEFAULT_TOKEN).await;
+    test.add_nodes().await;
+    test.start().await;
+    test.until_account("proven").await;
+    test.stop().await;
     for name in ["worker-a", "worker-b"] {
-        stage.set_ready(name, "Unknown").await;
+        test.set_ready(name, "Unknown").await;
     }
-    stage.use_token(ELSEWHERE);
-    stage.start().await;
-    stage.until_told("worker-a", "NodeDeletionHeld").await;
-    stage.long(A_WHILE).await;
+    test.use_token(ELSEWHERE);
+    test.start().await;
+    test.until_told("worker-a", "NodeDeletionHeld").await;
+    test.long(A_WHILE).await;
     let filter = Filter::any().server("kubernetes").method("DELETE");
-    assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
-    assert!(stage.told_of_account("AccountUnproven") > 0);
-    stage.end().await;
+    assert_eq!(test.count(&filter.path("/api/v1/nodes*")), 0);
+    assert!(test.told_of_account("AccountUnproven") > 0);
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_right_one_goes_on()
  {
-    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-    stage.add_nodes().await;
-    stage.start().await;
+    let mut test = Harness::idle(FIXTURE, DEFAULT_TOKEN).await;
+    test.add_nodes().await;
+    test.start().await;
     let services = ["s1", "s2", "s3"];
     for name in services {
-        stage.create_service(service(name)).await;
+        test.create_service(service(name)).await;
     }
     for name in services {
-        stage.until_published(name).await;
-        stage.message(name, "EnsuredLoadBalancer").await;
+        test.until_published(name).await;
+        test.message(name, "EnsuredLoadBalancer").await;
     }
-    stage.stop().await;
-    let before = services.map(|name| stage.memory(name));
-    stage.create_service(service("late")).await;
-    stage.delete_service("s3").await;
-    stage.use_token(ELSEWHERE);
-    stage.start().await;
-    stage.until_account("contradicted").await;
+    test.stop().await;
+    let before = services.map(|name| test.memory(name));
+    test.create_service(service("late")).await;
+    test.delete_service("s3").await;
+    test.use_token(ELSEWHERE);
+    test.start().await;
+    test.until_account("contradicted").await;
     // Case 49.
-    stage
-        .assert_visible("s1", "AccountContradicted", "s1")
-        .await;
-    stage.message("late", "AccountContradicted").await;
-    let planned = stage.planned(&["s1", "s2", "s3", "late"]).await;
+    test.assert_visible("s1", "AccountContradicted", "s1").await;
+    test.message("late", "AccountContradicted").await;
+    let planned = test.planned(&["s1", "s2", "s3", "late"]).await;
     let waiting = planned.matches("AccountContradicted").count();
     assert_eq!(waiting, 4, "{planned}");
-    stage.long(300).await;
-    assert_eq!(stage.harm(), [""; 0]);
-    assert_eq!(stage.cloud.balancers().len(), 3);
-    assert_eq!(services.map(|name| stage.memory(name)), before);
-    assert_eq!(stage.entrances("late"), [""; 0]);
-    assert_eq!(stage.finalizers("s3"), [FINALIZER]);
-    stage.use_token(DEFAULT_TOKEN);
-    stage.until_published("late").await;
-    stage.until_service_gone("s3").await;
-    assert_eq!(stage.cloud.balancers().len(), 3, "s1, s2 and late");
-    assert_eq!(stage.memory("s1"), before[0]);
-    stage.until_account("proven").await;
-    stage.end().await;
+    test.long(300).await;
+    assert_eq!(test.harm(), [""; 0]);
+    assert_eq!(test.cloud.balancers().len(), 3);
+    assert_eq!(services.map(|name| test.memory(name)), before);
+    assert_eq!(test.entrances("late"), [""; 0]);
+    assert_eq!(test.finalizers("s3"), [FINALIZER]);
+    test.use_token(DEFAULT_TOKEN);
+    test.until_published("late").await;
+    test.until_service_gone("s3").await;
+    assert_eq!(test.cloud.balancers().len(), 3, "s1, s2 and late");
+    assert_eq!(test.memory("s1"), before[0]);
+    test.until_account("proven").await;
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_10_without_nodes_of_the_cloud_missing_load_balancers_contradict() {
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
     let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-    stage.leave("s1", &hosts).await;
-    stage.leave("s2", &hosts).await;
-    let before = ["s1", "s2"].map(|name| stage.memory(name));
-    stage
-        .create_service(annotated("late", &[(ZONE, "rma1")]))
+    test.leave("s1", &hosts).await;
+    test.leave("s2", &hosts).await;
+    let before = ["s1", "s2"].map(|name| test.memory(name));
+    test.create_service(annotated("late", &[(ZONE, "rma1")]))
         .await;
-    stage.delete_service("s2").await;
-    stage.use_token(ELSEWHERE);
-    stage.start().await;
-    stage.until_account("contradicted").await;
-    stage.long(300).await;
-    assert_eq!(stage.harm(), [""; 0]);
-    assert_eq!(["s1", "s2"].map(|name| stage.memory(name)), before);
-    assert_eq!(stage.finalizers("s2"), [FINALIZER]);
-    assert_eq!(stage.entrances("late"), [""; 0]);
-    stage.use_token(DEFAULT_TOKEN);
-    stage.until_service_gone("s2").await;
-    stage.until_published("late").await;
-    stage.end().await;
+    test.delete_service("s2").await;
+    test.use_token(ELSEWHERE);
+    test.start().await;
+    test.until_account("contradicted").await;
+    test.long(300).await;
+    assert_eq!(test.harm(), [""; 0]);
+    assert_eq!(["s1", "s2"].map(|name| test.memory(name)), before);
+    assert_eq!(test.finalizers("s2"), [FINALIZER]);
+    assert_eq!(test.entrances("late"), [""; 0]);
+    test.use_token(DEFAULT_TOKEN);
+    test.until_service_gone("s2").await;
+    test.until_published("late").await;
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_11_the_first_service_in_an_empty_project_gets_its_load_balancer() {
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-    stage.start().await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
+    test.start().await;
     // Without nodes nobody else says where.
-    stage
-        .create_service(annotated("web", &[(ZONE, "rma1")]))
+    test.create_service(annotated("web", &[(ZONE, "rma1")]))
         .await;
-    stage.until_published("web").await;
-    assert_eq!(stage.told_of_account("AccountUnproven"), 0, "nothing waits");
-    stage.delete_service("web").await;
-    stage.until_service_gone("web").await;
-    assert_eq!(stage.cloud.balancers().len(), 0);
-    stage.end().await;
+    test.until_published("web").await;
+    assert_eq!(test.told_of_account("AccountUnproven"), 0, "nothing waits");
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert_eq!(test.cloud.balancers().len(), 0);
+    test.end().await;
 }
 
 #[scenario]
@@ -283,44 +279,44 @@ async fn proof_case_12_the_last_node_of_an_unproven_account_goes_after_the_long_
     if !only_in_memory("the long proof takes ten minutes") {
         return;
     }
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
     let gone = format!("cloudscale://{NOBODY}");
-    stage.silent_node("last", Some(&gone)).await;
-    stage.start().await;
-    stage.until_told("last", "NodeDeletionHeld").await;
-    let message = stage.message("last", "NodeDeletionHeld").await;
+    test.silent_node("last", Some(&gone)).await;
+    test.start().await;
+    test.until_told("last", "NodeDeletionHeld").await;
+    let message = test.message("last", "NodeDeletionHeld").await;
     assert!(message.contains(CONFIRM_GONE), "{message}");
     assert!(
         message.contains("10 looks over at least 10 minutes"),
         "{message}"
     );
-    stage.seconds(580).await;
-    assert!(stage.find("last").is_some(), "too early");
-    stage.until_deleted("last").await;
-    stage.end().await;
+    test.seconds(580).await;
+    assert!(test.find("last").is_some(), "too early");
+    test.until_deleted("last").await;
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_12_a_person_who_confirms_shortens_the_long_proof_to_two_looks() {
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
     let mut node = silent("last", Some(&format!("cloudscale://{NOBODY}")));
     node["metadata"]["annotations"] = json!({ CONFIRM_GONE: "true" });
-    stage.put(node).await;
-    stage.start().await;
-    let begun = stage.world.clock.now();
-    stage.until_deleted("last").await;
-    assert!(stage.since(begun).as_secs() < 120);
-    stage.end().await;
+    test.put(node).await;
+    test.start().await;
+    let begun = test.world.clock.now();
+    test.until_deleted("last").await;
+    assert!(test.since(begun).as_secs() < 120);
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_13_a_rotated_token_is_proven_by_the_first_look_and_a_restart_by_the_fingerprint()
  {
-    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-    stage.add_nodes().await;
-    stage.start().await;
-    stage.until_account("proven").await;
-    let noted = |it: &Stage| {
+    let mut test = Harness::idle(FIXTURE, DEFAULT_TOKEN).await;
+    test.add_nodes().await;
+    test.start().await;
+    test.until_account("proven").await;
+    let noted = |it: &Harness| {
         let noted = it.lease_annotations();
         text(&noted["account.bowline.dev/cloudscale"]).to_owned()
     };
@@ -328,33 +324,33 @@ async fn proof_case_13_a_rotated_token_is_proven_by_the_first_look_and_a_restart
         let lease = it.cluster.lease(LEASE);
         lease.is_some_and(|it| it["metadata"]["annotations"].is_object())
     };
-    stage.until("the fingerprint is kept", is_noted).await;
-    let first = noted(&stage);
-    stage.use_token(ROTATED);
+    test.until("the fingerprint is kept", is_noted).await;
+    let first = noted(&test);
+    test.use_token(ROTATED);
     let other = |it: &TestCluster| {
         let lease = it.cluster.lease(LEASE).unwrap();
         text(&lease["metadata"]["annotations"]["account.bowline.dev/cloudscale"]) != first
     };
-    stage.until("the new one is proven and kept", other).await;
-    assert_eq!(stage.told_of_account("AccountContradicted"), 0);
-    let kept = stage.lease_annotations().to_string();
+    test.until("the new one is proven and kept", other).await;
+    assert_eq!(test.told_of_account("AccountContradicted"), 0);
+    let kept = test.lease_annotations().to_string();
     assert!(
         !kept.contains(DEFAULT_TOKEN) && !kept.contains(ROTATED),
         "{kept}"
     );
     // Nothing is left that could prove it but its fingerprint.
-    stage.stop().await;
+    test.stop().await;
     for (name, server) in [("worker-a", A), ("worker-b", B)] {
-        stage.set_ready(name, "Unknown").await;
-        stage.cloud.destroy(server).unwrap();
+        test.set_ready(name, "Unknown").await;
+        test.cloud.destroy(server).unwrap();
     }
-    stage.start().await;
-    let begun = stage.world.clock.now();
-    stage.until_deleted("worker-a").await;
-    stage.until_deleted("worker-b").await;
-    assert!(stage.since(begun).as_secs() < 120, "no long proof");
-    assert_eq!(stage.told_of_account("AccountUnproven"), 0);
-    stage.end().await;
+    test.start().await;
+    let begun = test.world.clock.now();
+    test.until_deleted("worker-a").await;
+    test.until_deleted("worker-b").await;
+    assert!(test.since(begun).as_secs() < 120, "no long proof");
+    assert_eq!(test.told_of_account("AccountUnproven"), 0);
+    test.end().await;
 }
 
 #[scenario]
@@ -394,33 +390,32 @@ instances:
 
 #[scenario]
 async fn proof_case_15_a_cluster_with_load_balancers_only_is_proven_by_them() {
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
     let addresses = ["Hostname:n1", "InternalIP:10.0.0.1"];
-    stage
-        .put(known("n1", "bigcorp://n1", "True", &addresses))
+    test.put(known("n1", "bigcorp://n1", "True", &addresses))
         .await;
     let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-    stage.leave("s1", &hosts).await;
-    stage.leave("s2", &hosts).await;
-    stage.start().await;
-    stage.until_account("proven").await;
-    stage.delete_service("s2").await;
-    stage.until_service_gone("s2").await;
-    assert_eq!(stage.cloud.balancers().len(), 1);
-    assert_eq!(stage.told_of_account("AccountUnproven"), 0);
-    stage.end().await;
+    test.leave("s1", &hosts).await;
+    test.leave("s2", &hosts).await;
+    test.start().await;
+    test.until_account("proven").await;
+    test.delete_service("s2").await;
+    test.until_service_gone("s2").await;
+    assert_eq!(test.cloud.balancers().len(), 1);
+    assert_eq!(test.told_of_account("AccountUnproven"), 0);
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_15_the_only_service_can_go_although_nothing_else_proves_the_account() {
-    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut test = Harness::idle(EMPTY, DEFAULT_TOKEN).await;
     let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-    stage.leave("web", &hosts).await;
-    stage.delete_service("web").await;
-    stage.start().await;
-    stage.until_service_gone("web").await;
-    assert_eq!(stage.cloud.balancers().len(), 0);
-    stage.end().await;
+    test.leave("web", &hosts).await;
+    test.delete_service("web").await;
+    test.start().await;
+    test.until_service_gone("web").await;
+    assert_eq!(test.cloud.balancers().len(), 0);
+    test.end().await;
 }
 
 #[scenario]

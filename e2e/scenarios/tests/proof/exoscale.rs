@@ -1,11 +1,11 @@
 //! Exoscale: whose a load balancer and its services are, and whose an address.
 
-#[path = "../exoscale/services/shop.rs"]
+#[path = "../exoscale/harness.rs"]
 #[allow(dead_code, reason = "the scenarios of the provider use more of it")]
-mod shop;
-#[path = "../exoscale/stage.rs"]
+mod harness;
+#[path = "../exoscale/services/service_harness.rs"]
 #[allow(dead_code, reason = "the scenarios of the provider use more of it")]
-mod stage;
+mod service_harness;
 
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::Site;
@@ -14,20 +14,20 @@ use bowline_scenarios::{Setup, scenario};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
 use serde_json::{Value, json};
 
-use shop::{Shop, key, uid};
-use stage::{I1, I2, P1};
+use harness::{I1, I2, P1};
+use service_harness::{ServiceHarness, key, uid};
 
 const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 const NOTE: &str = "example.org/note";
 
 /// The Service `web` as it was before the manager began, and its node port.
-async fn before(shop: &Shop, annotations: &[(&str, &str)]) -> (String, u16) {
+async fn before(test: &ServiceHarness, annotations: &[(&str, &str)]) -> (String, u16) {
     let mut web = service("web");
     for (suffix, value) in annotations {
         web["metadata"]["annotations"][key(suffix)] = json!(value);
     }
-    shop.create_service(web).await;
-    let there = shop
+    test.create_service(web).await;
+    let there = test
         .until_service("web", "there with a node port", |it| node_port(it) != 0)
         .await;
     (uid(&there), node_port(&there))
@@ -38,19 +38,19 @@ fn node_port(service: &Value) -> u16 {
     u16::try_from(port.unwrap_or_default()).unwrap()
 }
 
-fn put(shop: &Shop, name: &str, services: &[ServiceSpec]) {
+fn put(test: &ServiceHarness, name: &str, services: &[ServiceSpec]) {
     let ip = "203.0.113.80".parse().unwrap();
     let mut spec = BalancerSpec::named(name).id(L1).ip(ip);
     for service in services {
         spec = spec.service(service.clone());
     }
-    shop.cloud.add_balancer(&spec).unwrap();
-    shop.cloud.describe_balancer(L1, "by hand").unwrap();
+    test.cloud.add_balancer(&spec).unwrap();
+    test.cloud.describe_balancer(L1, "by hand").unwrap();
 }
 
 /// The load balancer L1.
-fn there(shop: &Shop) -> BalancerInfo {
-    let mut all = shop.cloud.balancers().into_iter();
+fn there(test: &ServiceHarness) -> BalancerInfo {
+    let mut all = test.cloud.balancers().into_iter();
     all.find(|it| it.id == L1).unwrap()
 }
 
@@ -71,58 +71,58 @@ fn record(service: &Value) -> String {
 }
 
 /// Gives `web` a turn, and waits until its load balancer was looked at.
-async fn look(shop: &Shop, value: &str) -> usize {
-    let mark = shop.mark();
-    shop.annotate("web", NOTE, Some(value)).await;
-    shop.until_asked(mark, "get-load-balancer").await;
-    shop.seconds(3).await;
+async fn look(test: &ServiceHarness, value: &str) -> usize {
+    let mark = test.mark();
+    test.annotate("web", NOTE, Some(value)).await;
+    test.until_asked(mark, "get-load-balancer").await;
+    test.seconds(3).await;
     mark
 }
 
 #[scenario]
 async fn proof_case_17_the_originals_load_balancer_with_a_name_is_marked_and_nothing_else() {
-    let mut shop = Shop::idle(&[I1, I2]).await;
+    let mut test = ServiceHarness::idle(&[I1, I2]).await;
     let pairs = [
         ("name", "edge"),
         ("id", L1),
         ("service-instancepool-id", P1),
     ];
-    let (uid, port) = before(&shop, &pairs).await;
+    let (uid, port) = before(&test, &pairs).await;
     put(
-        &shop,
+        &test,
         "edge",
         &[ServiceSpec::new(&format!("{uid}-80"), P1, 80, port)],
     );
-    let mark = shop.mark();
-    shop.start().await;
-    shop.until_ensured("web").await;
-    assert_eq!(shop.changes(mark), ["update-load-balancer"]);
-    let marked = there(&shop);
+    let mark = test.mark();
+    test.start().await;
+    test.until_ensured("web").await;
+    assert_eq!(test.changes(mark), ["update-load-balancer"]);
+    let marked = there(&test);
     assert_eq!(marked.labels["bowline-service-uid"], uid);
     assert_eq!(marked.description.as_deref(), Some("by hand"));
     // Its own from now on: it goes with its Service.
-    shop.delete_service("web").await;
-    shop.until_service_gone("web").await;
-    assert_eq!(shop.cloud.balancers(), []);
-    shop.end().await;
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert_eq!(test.cloud.balancers(), []);
+    test.end().await;
 }
 
 #[scenario]
 async fn proof_case_17_one_that_is_no_load_balancer_any_more_at_the_switch_is_removed() {
-    let mut shop = Shop::idle(&[I1, I2]).await;
+    let mut test = ServiceHarness::idle(&[I1, I2]).await;
     let pairs = [
         ("name", "edge"),
         ("id", L1),
         ("service-instancepool-id", P1),
     ];
-    let (uid, port) = before(&shop, &pairs).await;
+    let (uid, port) = before(&test, &pairs).await;
     put(
-        &shop,
+        &test,
         "edge",
         &[ServiceSpec::new(&format!("{uid}-80"), P1, 80, port)],
     );
-    shop.change_service("web", |it| {
-        it["metadata"]["finalizers"] = json!([shop::FINALIZER]);
+    test.change_service("web", |it| {
+        it["metadata"]["finalizers"] = json!([service_harness::FINALIZER]);
         it["spec"]["type"] = json!("ClusterIP");
         let ports = it["spec"]["ports"].as_array_mut().unwrap();
         for port in ports {
@@ -134,22 +134,22 @@ async fn proof_case_17_one_that_is_no_load_balancer_any_more_at_the_switch_is_re
         }
     })
     .await;
-    shop.start().await;
-    shop.message("web", "DeletedLoadBalancer").await;
-    assert_eq!(shop.cloud.balancers(), []);
-    shop.end().await;
+    test.start().await;
+    test.message("web", "DeletedLoadBalancer").await;
+    assert_eq!(test.cloud.balancers(), []);
+    test.end().await;
 }
 
 #[scenario]
-async fn proof_case_26_what_others_have_on_a_managed_load_balancer_stays(shop: Shop) {
-    let shown = shop.serve().await;
-    let (uid, id) = (uid(&shown), shop.balancer().id);
+async fn proof_case_26_what_others_have_on_a_managed_load_balancer_stays(test: ServiceHarness) {
+    let shown = test.serve().await;
+    let (uid, id) = (uid(&shown), test.balancer().id);
     let theirs = ServiceSpec::new("theirs", P1, 9000, 31999);
-    shop.cloud.add_service(&id, &theirs).unwrap();
-    let mark = look(&shop, "free port").await;
-    assert_eq!(shop.changes(mark), [""; 0]);
+    test.cloud.add_service(&id, &theirs).unwrap();
+    let mark = look(&test, "free port").await;
+    assert_eq!(test.changes(mark), [""; 0]);
     // At a port that is wanted: refused, and the rest works.
-    shop.change_service("web", |it| {
+    test.change_service("web", |it| {
         let ports = it["spec"]["ports"].as_array_mut().unwrap();
         for port in [9000, 443] {
             let name = format!("p{port}");
@@ -158,90 +158,90 @@ async fn proof_case_26_what_others_have_on_a_managed_load_balancer_stays(shop: S
     })
     .await;
     // Case 49.
-    shop.assert_visible("web", "PortInUse", "web").await;
-    let message = shop.message("web", "PortInUse").await;
+    test.assert_visible("web", "PortInUse", "web").await;
+    let message = test.message("web", "PortInUse").await;
     assert!(
         message.contains("9000/tcp") && !message.contains("theirs"),
         "{message}"
     );
-    let served = || names(&shop.balancer()).contains(&format!("{uid}-443").as_str());
-    shop.until("port 443 is served", |_| served()).await;
-    let kept = shop.balancer().services.into_iter();
+    let served = || names(&test.balancer()).contains(&format!("{uid}-443").as_str());
+    test.until("port 443 is served", |_| served()).await;
+    let kept = test.balancer().services.into_iter();
     let kept: Vec<u16> = kept
         .filter(|it| it.name == "theirs")
         .map(|it| it.target_port)
         .collect();
     assert_eq!(kept, [31999]);
     // The Service goes, and what is not its own stays.
-    shop.delete_service("web").await;
-    shop.until_service_gone("web").await;
-    assert_eq!(names(&shop.balancer()), ["theirs"]);
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert_eq!(names(&test.balancer()), ["theirs"]);
 }
 
 #[scenario]
 async fn proof_case_27_the_originals_service_name_is_recorded_and_nothing_is_written_to_the_cloud()
 {
-    let mut shop = Shop::idle(&[I1, I2]).await;
+    let mut test = ServiceHarness::idle(&[I1, I2]).await;
     let pairs = [
         ("service-name", "front"),
         ("id", L1),
         ("service-instancepool-id", P1),
     ];
-    let (uid, port) = before(&shop, &pairs).await;
+    let (uid, port) = before(&test, &pairs).await;
     let front = ServiceSpec::new("front", P1, 80, port);
     let theirs = ServiceSpec::new("theirs", P1, 9000, 31999);
-    put(&shop, &format!("k8s-{uid}"), &[front, theirs]);
+    put(&test, &format!("k8s-{uid}"), &[front, theirs]);
     let id = |name: &str| {
-        let mut all = there(&shop).services.into_iter();
+        let mut all = there(&test).services.into_iter();
         all.find(|it| it.name == name).unwrap().id
     };
     let (front, theirs) = (id("front"), id("theirs"));
     // What a tenant writes into the annotation of before proves nothing.
     let old = "bowline.dev/exoscale-nlb-service-ids";
-    shop.annotate("web", old, Some(&format!("{front},{theirs}")))
+    test.annotate("web", old, Some(&format!("{front},{theirs}")))
         .await;
-    let mark = shop.mark();
-    shop.start().await;
-    shop.until_ensured("web").await;
-    assert_eq!(shop.changes(mark), [""; 0]);
-    let kept = record(&shop.service("web"));
+    let mark = test.mark();
+    test.start().await;
+    test.until_ensured("web").await;
+    assert_eq!(test.changes(mark), [""; 0]);
+    let kept = record(&test.service("web"));
     assert!(kept.contains(&front) && !kept.contains(&theirs), "{kept}");
-    shop.restart().await;
-    let mark = look(&shop, "after the restart").await;
-    assert_eq!(shop.changes(mark), [""; 0]);
+    test.restart().await;
+    let mark = look(&test, "after the restart").await;
+    assert_eq!(test.changes(mark), [""; 0]);
     // It is known wherever it goes, since that is remembered.
-    shop.change_service("web", |it| it["spec"]["ports"][0]["port"] = json!(8080))
+    test.change_service("web", |it| it["spec"]["ports"][0]["port"] = json!(8080))
         .await;
     let moved = || {
-        let there = there(&shop);
+        let there = there(&test);
         there
             .services
             .iter()
             .any(|it| it.name == "front" && it.port == 8080)
     };
-    shop.until("the port has moved", |_| moved()).await;
-    assert_eq!(there(&shop).services.len(), 2);
-    shop.end().await;
+    test.until("the port has moved", |_| moved()).await;
+    assert_eq!(there(&test).services.len(), 2);
+    test.end().await;
 }
 
 /// A load balancer of somebody else's, empty or not, and a Service that is attached to it; then these edits. Whatever
 /// their order, what is not the Service's stays.
 async fn edited(empty: bool, first: &[(&str, &str)], edits: &[(&str, Option<&str>)]) {
-    let shop = Shop::new().await;
+    let test = ServiceHarness::new().await;
     let theirs = [ServiceSpec::new("api", P1, 6443, 31643)];
-    put(&shop, "shared", if empty { &[] } else { &theirs });
-    let foreign = there(&shop);
-    before(&shop, first).await;
-    let uid = uid(&shop.service("web"));
-    shop.until_published("web").await;
-    let remembers = || record(&shop.service("web")).contains(L1);
-    shop.until("it is remembered", |_| remembers()).await;
+    put(&test, "shared", if empty { &[] } else { &theirs });
+    let foreign = there(&test);
+    before(&test, first).await;
+    let uid = uid(&test.service("web"));
+    test.until_published("web").await;
+    let remembers = || record(&test.service("web")).contains(L1);
+    test.until("it is remembered", |_| remembers()).await;
     for (suffix, value) in edits {
-        let mark = shop.mark();
-        shop.annotate("web", &key(suffix), *value).await;
-        shop.until_asked(mark, "get-load-balancer").await;
-        shop.seconds(3).await;
-        let now = there(&shop);
+        let mark = test.mark();
+        test.annotate("web", &key(suffix), *value).await;
+        test.until_asked(mark, "get-load-balancer").await;
+        test.seconds(3).await;
+        let now = there(&test);
         assert_eq!(
             (&now.name, &now.description),
             (&foreign.name, &foreign.description)
@@ -252,10 +252,10 @@ async fn edited(empty: bool, first: &[(&str, &str)], edits: &[(&str, Option<&str
             "{edits:?}: {now:?}"
         );
     }
-    shop.delete_service("web").await;
-    shop.until_service_gone("web").await;
-    assert_eq!(there(&shop), foreign, "{first:?} {edits:?}");
-    shop.end().await;
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert_eq!(there(&test), foreign, "{first:?} {edits:?}");
+    test.end().await;
 }
 
 #[scenario]

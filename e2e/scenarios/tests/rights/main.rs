@@ -18,7 +18,7 @@ use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
 use Extent::{Nodes, NodesAndServices};
-use story::Stage;
+use story::Harness;
 
 /// The rights a manager without the serving port and without load balancers uses.
 const FOR_NODES: &[(&str, &str)] = &[
@@ -58,22 +58,22 @@ enum Extent {
 }
 
 async fn check(account: &str, objects: Vec<Value>, extent: Extent) {
-    let mut stage = Stage::new(account, &objects).await;
+    let mut test = Harness::new(account, &objects).await;
     let mut needed = FOR_NODES.to_vec();
     if extent == Extent::NodesAndServices {
-        stage.add_load_balancers();
+        test.add_load_balancers();
         needed.extend(FOR_SERVICES);
         needed.sort_unstable();
     }
-    stage.whole_story().await;
-    let refused: Vec<_> = stage
+    test.whole_story().await;
+    let refused: Vec<_> = test
         .calls()
         .into_iter()
         .filter(|it| it.status == 403 && it.path != CLUSTER)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
     let used: Vec<Right> = {
-        let calls = stage.calls();
+        let calls = test.calls();
         let calls = calls.iter().filter(|it| it.path != CLUSTER);
         let all: std::collections::BTreeSet<_> = calls.map(right).collect();
         all.into_iter().collect()
@@ -130,15 +130,15 @@ async fn the_whole_story_of_a_node_and_a_service_fits_into_the_role_we_ship() {
 #[scenario]
 async fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
     let objects = bowline_simulator_cloudscale::manifest();
-    let mut stage = Stage::new("cloud-controller-manager", &objects).await;
-    stage.add_load_balancers();
+    let mut test = Harness::new("cloud-controller-manager", &objects).await;
+    test.add_load_balancers();
     let old = refuse(422, "GET", "/api/v1/services").query("*sendInitialEvents=true*");
-    stage.bench.fault(old);
-    stage.bench.start();
-    stage.service().await;
-    stage.bench.stop().await;
+    test.bench.fault(old);
+    test.bench.start();
+    test.service().await;
+    test.bench.stop().await;
     let list = ("list".to_owned(), "services".to_owned());
-    let used: Vec<Right> = stage.calls().iter().map(right).collect();
+    let used: Vec<Right> = test.calls().iter().map(right).collect();
     assert!(used.contains(&list), "{used:?}");
     for objects in [
         bowline_simulator_cloudscale::manifest(),
@@ -148,7 +148,7 @@ async fn a_server_without_streaming_lists_needs_the_right_to_list_services_too()
     ] {
         assert!(is_granted(&objects, &list));
     }
-    let calls = stage.calls();
+    let calls = test.calls();
     let mut refused = calls.iter().filter(|it| it.status == 403);
     assert!(refused.all(|it| it.path == CLUSTER), "{calls:#?}");
 }
@@ -156,9 +156,9 @@ async fn a_server_without_streaming_lists_needs_the_right_to_list_services_too()
 #[scenario]
 async fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
     let objects = bowline_simulator_talos::manifest();
-    let mut stage = Stage::new("talos-cloud-controller-manager", &objects).await;
-    stage.until_gone_for_good(403).await;
-    let refused: Vec<Right> = stage
+    let mut test = Harness::new("talos-cloud-controller-manager", &objects).await;
+    test.until_gone_for_good(403).await;
+    let refused: Vec<Right> = test
         .calls()
         .iter()
         .filter(|it| it.status == 403)
@@ -173,9 +173,9 @@ async fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
 #[scenario]
 async fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have() {
     let objects = bowline_simulator_cloudscale::manifest();
-    let mut stage = Stage::new("cloud-controller-manager", &objects).await;
+    let mut test = Harness::new("cloud-controller-manager", &objects).await;
     let old = refuse(422, "GET", "/api/v1/nodes").query("*sendInitialEvents=true*");
-    let bench = &mut stage.bench;
+    let bench = &mut test.bench;
     bench.fault(old);
     let found = machine("demo://m-1", &["InternalIP:10.0.0.1"]);
     bench.cloud().say("n1", Script::Machine(found));
@@ -184,7 +184,7 @@ async fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_role
     bench.until_initialized("n1").await;
     bench.stop().await;
     let list = ("list".to_owned(), "nodes".to_owned());
-    let used: Vec<Right> = stage.calls().iter().map(right).collect();
+    let used: Vec<Right> = test.calls().iter().map(right).collect();
     assert!(used.contains(&list), "{used:?}");
     for objects in [
         bowline_simulator_cloudscale::manifest(),
@@ -195,5 +195,5 @@ async fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_role
     ] {
         assert!(is_granted(&objects, &list));
     }
-    assert!(stage.calls().iter().all(|it| it.status != 403));
+    assert!(test.calls().iter().all(|it| it.status != 403));
 }

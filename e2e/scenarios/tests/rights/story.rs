@@ -19,7 +19,7 @@ const SECOND: &str = "InternalIP:10.0.0.9";
 const CLOUD: &str = "cloudscale.sim:80";
 const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) bench: TestCluster,
     /// Who the manager is to the API server.
     user: String,
@@ -27,7 +27,7 @@ pub(crate) struct Stage {
     cloud: Option<Server>,
 }
 
-impl Stage {
+impl Harness {
     /// The manager will be this account of `kube-system`, with the rights that these objects give.
     pub(crate) async fn new(account: &str, objects: &[Value]) -> Self {
         let flags = ["--leader-elect=true", "--node-status-update-frequency=10s"];

@@ -9,10 +9,10 @@
 
 mod cases;
 mod doubt;
+mod harness;
 mod pace;
 mod rights;
 mod seeds;
-mod stage;
 mod starting;
 mod triton;
 mod writing;

@@ -15,7 +15,7 @@ use bowline_simulator_triton::{
 use bowline_triton::{Sources, Surroundings, TritonMetrics};
 use serde_json::{Value, json};
 
-use crate::stage::{DOWN, UP, network, node, until};
+use crate::harness::{DOWN, UP, network, node, until};
 
 const NETWORK: &str = "/acme/fabrics/default/vlans/2/networks/";
 

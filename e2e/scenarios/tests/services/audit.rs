@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_scenarios::cloud::{Balancer, ID, Look};
 use bowline_scenarios::{LEASE, TestCluster, is_real, scenario};
 
-use crate::stage::{self, strip};
+use crate::harness::{self, strip};
 
 const ORPHANS: &str = "bowline_orphaned_load_balancers{cloud=\"demo\"}";
 
@@ -16,7 +16,7 @@ fn period() -> Duration {
 }
 
 async fn audited(flags: &[&str]) -> TestCluster {
-    let mut bench = stage::idle(flags).await;
+    let mut bench = harness::idle(flags).await;
     bench.balancers().audit_every(period());
     bench.start();
     bench
@@ -202,7 +202,7 @@ async fn a_list_that_fails_or_lags_makes_no_orphan() {
 
 #[scenario]
 async fn without_a_period_nothing_is_compared() {
-    let bench = stage::settled().await;
+    let bench = harness::settled().await;
     bench.balancers().tamper(BTreeMap::clear);
     bench.balancers().clear();
     bench.long(48 * 3600).await;

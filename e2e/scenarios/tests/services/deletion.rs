@@ -8,7 +8,7 @@ use bowline_scenarios::objects::{annotated, service};
 use bowline_scenarios::{TestCluster, refuse, scenario};
 use serde_json::json;
 
-use crate::stage::{self, FIN, STATUS, changed, join, settled, strip, vanish};
+use crate::harness::{self, FIN, STATUS, changed, join, settled, strip, vanish};
 
 #[scenario]
 async fn framework_case_060_a_finalizer_that_was_left_over_is_cleaned_up_at_the_start() {
@@ -207,7 +207,7 @@ async fn framework_case_088_a_service_that_vanished_is_cleaned_away_from_memory(
 
 #[scenario]
 async fn framework_case_089_the_finalizer_of_a_foreign_class_stays() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let foreign = changed("web", |it| {
         it["spec"]["loadBalancerClass"] = "vendor.test/lb".into();
         it["metadata"]["finalizers"] = json!([FIN]);

@@ -9,11 +9,11 @@ use bowline_scenarios::{refuse, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::stage::{self, FIN, STATUS, changed};
+use crate::harness::{self, FIN, STATUS, changed};
 
 #[scenario]
 async fn framework_case_058_a_new_service_gets_finalizer_load_balancer_and_address() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let begun = bench.world.clock.now();
     bench.ensured("web").await;
     assert!(bench.since(begun) < Duration::from_secs(1) + bench.slack());
@@ -57,7 +57,7 @@ async fn framework_case_058_a_new_service_gets_finalizer_load_balancer_and_addre
 
 #[scenario]
 async fn the_finalizer_is_there_before_the_first_call_and_the_id_before_the_last() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().take(Duration::from_secs(2));
     bench.create_service(service("web")).await;
     let cloud = bench.balancers();
@@ -74,7 +74,7 @@ async fn the_finalizer_is_there_before_the_first_call_and_the_id_before_the_last
 
 #[scenario]
 async fn framework_case_059_a_service_of_a_foreign_class_is_left_alone() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     for (name, class) in [("a", "vendor.test/lb"), ("b", "bowline.dev/other")] {
         bench
             .create_service(changed(name, |it| {
@@ -91,7 +91,7 @@ async fn framework_case_059_a_service_of_a_foreign_class_is_left_alone() {
 
 #[scenario]
 async fn framework_case_068_a_service_that_another_program_serves_is_held_and_no_more() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().say([Look::Elsewhere]);
     bench.create_service(service("web")).await;
     bench
@@ -107,7 +107,7 @@ async fn framework_case_068_a_service_that_another_program_serves_is_held_and_no
 #[scenario]
 async fn framework_case_070_a_refused_status_is_tried_again_and_a_missing_service_is_not() {
     let story = async |(code, again): (u16, bool)| {
-        let bench = stage::new().await;
+        let bench = harness::new().await;
         // Finalizer, annotation, address.
         let refused = bench.fault(refuse(code, "PATCH", STATUS).after(2).times(1));
         bench.create_service(service("web")).await;
@@ -136,7 +136,7 @@ async fn framework_case_070_a_refused_status_is_tried_again_and_a_missing_servic
 
 #[scenario]
 async fn framework_case_084_a_service_without_nodes_is_made_and_that_is_told() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     for name in ["n1", "n2", "n3"] {
         bench.delete(name).await;
     }
@@ -158,7 +158,7 @@ async fn framework_case_084_a_service_without_nodes_is_made_and_that_is_told() {
 
 #[scenario]
 async fn framework_case_093_tcp_and_udp_on_one_port_are_one_plan() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .create_service(changed("dns", |it| {
             it["spec"]["ports"] = json!([
@@ -175,7 +175,7 @@ async fn framework_case_093_tcp_and_udp_on_one_port_are_one_plan() {
 
 #[scenario]
 async fn framework_case_094_a_service_without_node_ports_is_handled_like_any_other() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .create_service(changed("web", |it| {
             it["spec"]["allocateLoadBalancerNodePorts"] = false.into();
@@ -188,7 +188,7 @@ async fn framework_case_094_a_service_without_node_ports_is_handled_like_any_oth
 
 #[scenario]
 async fn the_mode_of_an_address_is_compared_and_written_by_value() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().publish_as(IpMode::Proxy);
     bench.ensured("web").await;
     assert_eq!(bench.entrances("web"), ["192.0.2.1 Proxy"]);

@@ -9,12 +9,12 @@ use bowline_simulator::journal::Entry;
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{self, FIN, STATUS};
+use crate::harness::{self, FIN, STATUS};
 
 #[scenario]
 async fn framework_case_066_the_clouds_word_about_the_next_try_is_kept() {
     let story = async |look: Look| {
-        let bench = stage::new().await;
+        let bench = harness::new().await;
         bench.balancers().say([look, Look::Error("boom")]);
         bench.create_service(service("web")).await;
         bench.until_told("web", "EnsuredLoadBalancer").await;
@@ -28,7 +28,7 @@ async fn framework_case_066_the_clouds_word_about_the_next_try_is_kept() {
 
 #[scenario]
 async fn a_planned_wait_is_no_warning() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let later = || Look::Later("a subnet", Duration::from_secs(10));
     bench.balancers().say([later(), later(), later()]);
     bench.create_service(service("web")).await;
@@ -51,7 +51,7 @@ async fn a_planned_wait_is_no_warning() {
 
 #[scenario]
 async fn framework_case_067_failures_wait_from_5_to_300_seconds_and_an_edit_runs_at_once() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let pauses = [5, 10, 20, 40, 80, 160, 300, 300];
     // The real clock has no time for the longer ones.
     let pauses = &pauses[..if is_real() { 4 } else { 8 }];
@@ -91,7 +91,7 @@ async fn framework_case_067_failures_wait_from_5_to_300_seconds_and_an_edit_runs
 
 #[scenario]
 async fn the_back_off_starts_anew_after_progress_and_doubles_without() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     let quota = || Trouble::Error("quota");
     for (step, times) in [
         ("create port", 1),
@@ -111,7 +111,7 @@ async fn the_back_off_starts_anew_after_progress_and_doubles_without() {
 
 #[scenario]
 async fn a_failed_step_is_told_with_how_far_it_came_and_nothing_is_made_twice() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .balancers()
         .fail("create port", Trouble::Error("quota"), 2);
@@ -141,7 +141,7 @@ async fn a_failed_step_is_told_with_how_far_it_came_and_nothing_is_made_twice() 
 
 #[scenario]
 async fn an_answer_lost_after_success_makes_nothing_twice() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .balancers()
         .fail("create load balancer", Trouble::Lost, 1);
@@ -154,7 +154,7 @@ async fn an_answer_lost_after_success_makes_nothing_twice() {
 
 #[scenario]
 async fn a_step_that_cannot_be_done_holds_up_no_other_and_is_told_once() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .balancers()
         .fail("member shop/web n2", Trouble::Skip("n2 has no server"), 4);
@@ -176,7 +176,7 @@ async fn a_step_that_cannot_be_done_holds_up_no_other_and_is_told_once() {
 
 #[scenario]
 async fn without_a_finalizer_no_cloud_is_called() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.fault(refuse(500, "PATCH", STATUS).times(1));
     bench.create_service(service("web")).await;
     bench.until_told("web", "EnsuredLoadBalancer").await;
@@ -193,7 +193,7 @@ async fn without_a_finalizer_no_cloud_is_called() {
 
 #[scenario]
 async fn a_new_service_with_a_bad_setting_has_no_load_balancer_and_no_address() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench
         .create_service(annotated("web", &[(SIZE, "bad")]))
         .await;

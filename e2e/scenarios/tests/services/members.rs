@@ -11,12 +11,12 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::stage::{self, join, node};
+use crate::harness::{self, join, node};
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 async fn settled() -> TestCluster {
-    let bench = stage::settled().await;
+    let bench = harness::settled().await;
     bench.balancers().clear();
     bench
 }
@@ -80,7 +80,7 @@ async fn framework_case_076_a_new_node_is_one_update_for_each_service() {
 
 #[scenario]
 async fn framework_case_077_fifty_nodes_at_once_are_at_most_two_updates_for_each_service() {
-    let bench = stage::with(&["--concurrent-service-syncs=5"]).await;
+    let bench = harness::with(&["--concurrent-service-syncs=5"]).await;
     let names: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
     for name in &names {
         bench.create_service(service(name)).await;
@@ -287,7 +287,7 @@ async fn a_load_balancer_without_targets_is_not_ready_and_keeps_its_address() {
 #[scenario]
 async fn services_do_not_wait_for_each_other_unless_they_are_told_to() {
     let story = async |flags: &[&str], at_once: bool| {
-        let bench = stage::with(flags).await;
+        let bench = harness::with(flags).await;
         bench.balancers().take(Duration::from_secs(2));
         let names = ["s1", "s2", "s3", "s4", "s5"];
         for name in names {
@@ -309,7 +309,7 @@ async fn services_do_not_wait_for_each_other_unless_they_are_told_to() {
 
 #[scenario]
 async fn targets_of_deleted_nodes_go_before_others_come() {
-    let bench = stage::with(&["--concurrent-service-syncs=1"]).await;
+    let bench = harness::with(&["--concurrent-service-syncs=1"]).await;
     let gains = ["s1", "s2", "s3", "s4"];
     let of = |name: &str, pool: &str| {
         let mut it = service(name);
@@ -396,7 +396,7 @@ async fn framework_case_085_members_that_cannot_be_updated_are_told_and_the_serv
 
 #[scenario]
 async fn framework_case_090_calls_for_one_service_never_overlap() {
-    let bench = stage::with(&["--concurrent-service-syncs=5"]).await;
+    let bench = harness::with(&["--concurrent-service-syncs=5"]).await;
     bench.ensured("web").await;
     bench.balancers().take(Duration::from_millis(700));
     // The cloud itself panics when two calls for one Service meet.

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::stage::{self, changed};
+use crate::harness::{self, changed};
 
 const SYSTEM: &str = "/api/v1/namespaces/kube-system";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
@@ -36,7 +36,7 @@ const READINESS: Needs = Needs {
 
 /// A manager whose cloud needs that.
 async fn needing(needs: Needs) -> TestCluster {
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().need(needs);
     bench.start();
     bench
@@ -124,7 +124,7 @@ async fn endpoints_that_stay_on_their_nodes_or_are_of_no_local_service_cause_no_
 
 #[scenario]
 async fn what_no_cloud_needs_is_not_read() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.create_service(local()).await;
     bench.until_told("web", "EnsuredLoadBalancer").await;
     bench.settle().await;
@@ -135,7 +135,7 @@ async fn what_no_cloud_needs_is_not_read() {
 
 #[scenario]
 async fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().need(CLUSTER_UID);
     bench.fault(refuse(403, "GET", SYSTEM).times(4));
     bench.create_service(service("web")).await;
@@ -181,7 +181,7 @@ async fn two_rights_more_are_enough() {
                           "resourceNames": ["kube-system"], "verbs": ["get"] });
     let slices = json!({ "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
                              "verbs": ["list", "watch"] });
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().need(ENDPOINTS.and(CLUSTER_UID));
     let granted = bench.cluster.grant("bowline", &role(&[uid, slices])).await;
     bench.act_as(granted.config);
@@ -196,7 +196,7 @@ async fn two_rights_more_are_enough() {
 
 #[scenario]
 async fn who_lacks_the_right_hears_which_and_no_cloud_is_asked() {
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().need(CLUSTER_UID);
     let granted = bench.cluster.grant("bowline", &role(&[])).await;
     bench.act_as(granted.config);
@@ -211,7 +211,7 @@ async fn who_lacks_the_right_hears_which_and_no_cloud_is_asked() {
 
 #[scenario]
 async fn until_endpoints_can_be_read_nothing_is_drafted() {
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().need(ENDPOINTS);
     // The first wait is half a second, and then twice as long each time.
     bench.fault(refuse(403, "GET", SLICES).times(6));
@@ -244,7 +244,7 @@ async fn where_it_counts_a_node_that_is_not_ready_is_no_member() {
 
 #[scenario]
 async fn a_cloud_that_asks_for_it_is_looked_at_again_before_the_ordinary_comparison() {
-    let mut bench = stage::idle(&[]).await;
+    let mut bench = harness::idle(&[]).await;
     bench.balancers().audit_every(Duration::from_secs(3600));
     bench.balancers().look_again(Some(Duration::from_secs(7)));
     bench.start();
@@ -265,7 +265,7 @@ async fn a_cloud_that_asks_for_it_is_looked_at_again_before_the_ordinary_compari
 
 #[scenario]
 async fn a_preview_knows_the_same() {
-    let bench = stage::idle(&[]).await;
+    let bench = harness::idle(&[]).await;
     bench.balancers().need(ENDPOINTS.and(CLUSTER_UID));
     bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
     bench.create_service(local()).await;

@@ -6,11 +6,11 @@ use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, scenario};
 use futures::future::join_all;
 
-use crate::stage::{self, settled};
+use crate::harness::{self, settled};
 
 /// Ten Services that are right, and no manager.
 async fn ten_services() -> (TestCluster, Vec<String>) {
-    let mut bench = stage::new().await;
+    let mut bench = harness::new().await;
     let names: Vec<String> = (0..10).map(|number| format!("s{number}")).collect();
     for name in &names {
         bench.create_service(service(name)).await;
@@ -91,7 +91,7 @@ async fn a_service_that_is_right_gets_no_condition() {
 #[scenario]
 async fn nothing_is_made_twice_when_the_process_dies_between_any_two_calls() {
     let story = async |calls: usize| {
-        let mut bench = stage::new().await;
+        let mut bench = harness::new().await;
         bench.balancers().take(Duration::from_millis(100));
         bench.create_service(service("web")).await;
         bench

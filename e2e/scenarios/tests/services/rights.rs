@@ -10,12 +10,12 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 
-use crate::stage::{self, ALONE};
+use crate::harness::{self, ALONE};
 
 #[scenario]
 async fn framework_case_143_services_are_written_by_the_account_of_the_service_controller() {
     // The account of the controller has a fixed name, so nobody else can be on that server.
-    let mut bench = stage::set_up(Setup {
+    let mut bench = harness::set_up(Setup {
         flags: &["--use-service-account-credentials"],
         sharing: Sharing::Alone,
         ..Setup::default()

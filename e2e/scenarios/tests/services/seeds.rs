@@ -11,7 +11,7 @@ use bowline_scenarios::{Setup, TestCluster, only_in_memory, play, play_seeds, re
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 
-use crate::stage::{join, set_up};
+use crate::harness::{join, set_up};
 
 const SERVICES: &[&str] = &["a", "b", "c"];
 

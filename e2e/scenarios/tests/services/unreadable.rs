@@ -3,7 +3,7 @@
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::kinds::{self, Kind};
 
-use crate::stage::{self, settled};
+use crate::harness::{self, settled};
 
 /// Why these scenarios stay in memory.
 const UNREADABLE: &str = "a real server cannot read such a Service itself";
@@ -26,7 +26,7 @@ fn services() -> &'static Kind {
 
 #[scenario(only_in_memory = UNREADABLE)]
 async fn a_service_that_cannot_be_read_keeps_its_load_balancer() {
-    let bench = stage::with(&["--remove-orphaned-load-balancers", "--cluster-name=prod"]).await;
+    let bench = harness::with(&["--remove-orphaned-load-balancers", "--cluster-name=prod"]).await;
     bench.ensured("web").await;
     let right = bench.service("web");
     break_service(&bench, "web");

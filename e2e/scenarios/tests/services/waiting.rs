@@ -8,7 +8,7 @@ use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, is_real, scenario};
 use serde_json::{Value, json};
 
-use crate::stage::{self, join, settled};
+use crate::harness::{self, join, settled};
 
 /// How long a slow load balancer takes.
 const SLOW: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ fn seconds(number: u64) -> Duration {
 
 /// The cloud builds slowly, and `web` waits for that.
 async fn waiting() -> TestCluster {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().build_for(SLOW);
     bench.create_service(service("web")).await;
     bench
@@ -76,7 +76,7 @@ async fn a_long_wait_is_told_once_as_an_event_and_shown_as_a_condition() {
 
 #[scenario]
 async fn a_short_wait_is_not_worth_a_word() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().build_for(seconds(1));
     bench.ensured("web").await;
     assert_eq!(
@@ -88,7 +88,7 @@ async fn a_short_wait_is_not_worth_a_word() {
 
 #[scenario(only_in_memory = "it takes more than eleven minutes of the clock")]
 async fn after_eleven_minutes_a_wait_is_a_failure() {
-    let bench = stage::new().await;
+    let bench = harness::new().await;
     bench.balancers().build_for(seconds(690));
     bench.create_service(service("web")).await;
     bench.until_told("web", "SyncLoadBalancerFailed").await;
@@ -194,7 +194,7 @@ async fn before_a_step_that_interrupts_the_members_are_those_of_that_very_moment
 
 #[scenario]
 async fn a_stop_begins_no_further_step_and_the_next_manager_goes_on() {
-    let mut bench = stage::new().await;
+    let mut bench = harness::new().await;
     bench.balancers().take(seconds(5));
     bench.create_service(service("web")).await;
     bench

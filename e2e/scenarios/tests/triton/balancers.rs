@@ -7,13 +7,13 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
-use crate::shop::{PREFIX, Shop, outside};
+use crate::service_harness::{PREFIX, ServiceHarness, outside};
 
 const PORTMAP: &str = "cloud.tritoncompute:portmap";
 
-async fn open() -> Shop {
+async fn open() -> ServiceHarness {
     let lines = [("clb-package", "lb1.small")];
-    Shop::configured(&section("LoadBalancer", &lines)).await
+    ServiceHarness::configured(&section("LoadBalancer", &lines)).await
 }
 
 /// The Service `web`, before machines of its own.
@@ -26,8 +26,8 @@ fn mode() -> String {
 }
 
 /// The machines that were made for Services.
-fn machines(shop: &Shop) -> Vec<MachineInfo> {
-    let mut machines = shop.cloud.machines();
+fn machines(test: &ServiceHarness) -> Vec<MachineInfo> {
+    let mut machines = test.cloud.machines();
     machines.retain(|it| it.tag("bowline.uid").is_some());
     machines
 }
@@ -38,15 +38,15 @@ fn portmap(machine: &MachineInfo) -> &str {
 
 #[scenario]
 async fn a_service_has_a_load_balancer_machine_until_it_is_deleted() {
-    let shop = open().await;
-    let web = shop.serve_as(balanced()).await;
-    let all = machines(&shop);
+    let test = open().await;
+    let web = test.serve_as(balanced()).await;
+    let all = machines(&test);
     let [machine] = &all[..] else {
         panic!("{all:?}")
     };
     assert_eq!(machine.tag("bowline.uid"), web["metadata"]["uid"].as_str());
     assert_eq!(
-        shop.entrances("web"),
+        test.entrances("web"),
         [format!("{} Proxy", machine.addresses[0])]
     );
     let written = &web["metadata"]["annotations"][format!("{PREFIX}instances")];
@@ -58,77 +58,77 @@ async fn a_service_has_a_load_balancer_machine_until_it_is_deleted() {
     // The nodes are found by a name of their own.
     let cluster = machine.tag("bowline.clb").unwrap();
     let nodes = format!("k8s-nodes-{}", &cluster[..8]);
-    assert_eq!(shop.carried(), [1, 2, 3].map(|_| vec![nodes.clone()]));
-    assert!(!shop.cloud.rules().is_empty(), "people are let in");
-    shop.delete_service("web").await;
-    shop.until_service_gone("web").await;
-    assert_eq!(machines(&shop), []);
-    assert_eq!(shop.cloud.rules(), []);
-    shop.until_carried([&[], &[], &[]]).await;
-    shop.end().await;
+    assert_eq!(test.carried(), [1, 2, 3].map(|_| vec![nodes.clone()]));
+    assert!(!test.cloud.rules().is_empty(), "people are let in");
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert_eq!(machines(&test), []);
+    assert_eq!(test.cloud.rules(), []);
+    test.until_carried([&[], &[], &[]]).await;
+    test.end().await;
 }
 
 #[scenario]
 async fn another_port_is_one_change_of_the_same_machine() {
-    let shop = open().await;
-    shop.serve_as(balanced()).await;
-    let before = machines(&shop);
+    let test = open().await;
+    test.serve_as(balanced()).await;
+    let before = machines(&test);
     let port = json!({ "spec": { "ports": [
             { "name": "http", "port": 8080, "protocol": "TCP", "targetPort": 8080 },
         ] } });
-    shop.patch_service("web", port).await;
-    let cloud = shop.cloud.clone();
+    test.patch_service("web", port).await;
+    let cloud = test.cloud.clone();
     let is_changed = |_: &TestCluster| {
         let machine = cloud.machine(&before[0].id);
         machine.is_some_and(|it| portmap(&it).starts_with("tcp://8080:"))
     };
-    shop.until("its port map has the new port", is_changed)
+    test.until("its port map has the new port", is_changed)
         .await;
     let ids = |all: Vec<MachineInfo>| all.into_iter().map(|it| it.id).collect::<Vec<_>>();
-    assert_eq!(ids(machines(&shop)), ids(before));
-    shop.end().await;
+    assert_eq!(ids(machines(&test)), ids(before));
+    test.end().await;
 }
 
 #[scenario]
 async fn a_manager_that_dies_after_a_machine_was_asked_for_leaves_no_second_one() {
-    let mut shop = open().await;
-    shop.create_service(balanced()).await;
+    let mut test = open().await;
+    test.create_service(balanced()).await;
     let creation = Filter::any()
         .server("triton")
         .method("POST")
         .path("/acme/machines");
-    shop.until_called("a machine is made", &creation).await;
-    shop.kill().await;
-    shop.start().await;
-    shop.until_published("web").await;
-    assert_eq!(machines(&shop).len(), 1);
-    assert_eq!(shop.count(&creation), 1);
-    shop.end().await;
+    test.until_called("a machine is made", &creation).await;
+    test.kill().await;
+    test.start().await;
+    test.until_published("web").await;
+    assert_eq!(machines(&test).len(), 1);
+    assert_eq!(test.count(&creation), 1);
+    test.end().await;
 }
 
 #[scenario]
 async fn a_service_that_changes_its_mode_is_never_without_an_entrance() {
-    let shop = open().await;
-    shop.serve_as(service("web")).await;
+    let test = open().await;
+    test.serve_as(service("web")).await;
     let name = outside("web.shop");
-    assert_eq!(shop.entrances("web"), [&*name]);
-    shop.annotate("web", &mode(), Some("clb")).await;
+    assert_eq!(test.entrances("web"), [&*name]);
+    test.annotate("web", &mode(), Some("clb")).await;
     let shows_address = |it: &TestCluster| {
         let shown = it.entrances("web");
         assert!(!shown.is_empty());
         shown.iter().all(|it| it.ends_with("Proxy"))
     };
-    shop.until("it shows the machine", shows_address).await;
-    let is_clean = |_: &TestCluster| shop.carried().iter().flatten().all(|it| it != "web.shop");
-    shop.until("its name leaves the nodes", is_clean).await;
-    shop.annotate("web", &mode(), None).await;
-    shop.until("it shows the name again", |it| {
+    test.until("it shows the machine", shows_address).await;
+    let is_clean = |_: &TestCluster| test.carried().iter().flatten().all(|it| it != "web.shop");
+    test.until("its name leaves the nodes", is_clean).await;
+    test.annotate("web", &mode(), None).await;
+    test.until("it shows the name again", |it| {
         it.entrances("web") == [&*name]
     })
     .await;
-    shop.until("the machine goes", |_| machines(&shop).is_empty())
+    test.until("the machine goes", |_| machines(&test).is_empty())
         .await;
     let web: &[&str] = &["web.shop"];
-    shop.until_carried([web, web, web]).await;
-    shop.end().await;
+    test.until_carried([web, web, web]).await;
+    test.end().await;
 }

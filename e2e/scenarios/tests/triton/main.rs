@@ -8,11 +8,11 @@
 )]
 
 mod balancers;
+mod harness;
 mod lifecycle;
 mod metrics;
 mod nodes;
 mod rights;
 mod seeds;
+mod service_harness;
 mod services;
-mod shop;
-mod stage;

@@ -5,7 +5,7 @@ use bowline_scenarios::triton::section;
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
-use crate::stage::{A_WHILE, ACCOUNT_ID, Stage, id, label, provider_id};
+use crate::harness::{A_WHILE, ACCOUNT_ID, Harness, id, label, provider_id};
 
 const BRAND: &str = "cloud.tritoncompute/brand";
 const COMPUTE_NODE: &str = "cloud.tritoncompute/compute-node";
@@ -22,8 +22,8 @@ fn names() -> [String; 2] {
 
 #[scenario]
 async fn a_new_node_gets_its_id_its_addresses_its_labels_and_loses_the_taint() {
-    let stage = Stage::new(3).await;
-    let node = stage.joined(1).await;
+    let test = Harness::new(3).await;
+    let node = test.joined(1).await;
     assert_eq!(node["spec"]["providerID"], provider_id(1));
     let [internal, external] = names();
     assert_eq!(
@@ -44,58 +44,57 @@ async fn a_new_node_gets_its_id_its_addresses_its_labels_and_loses_the_taint() {
     ] {
         assert_eq!(label(&node, key), value, "{key}");
     }
-    assert_eq!(stage.told("k8s-1", "Synced"), 1);
-    stage.end().await;
+    assert_eq!(test.told("k8s-1", "Synced"), 1);
+    test.end().await;
 }
 
 #[scenario]
 async fn labels_follow_a_machine_that_moves_and_tags_that_were_named() {
-    let stage = Stage::configured(1, &section("Nodes", &[("labels-from-tags", "env")])).await;
-    stage
-        .cloud
+    let test = Harness::configured(1, &section("Nodes", &[("labels-from-tags", "env")])).await;
+    test.cloud
         .set_tag("k8s-1", "env", Some("prod eu".into()))
         .unwrap();
-    let first = stage.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
-    let node = stage.joined(1).await;
+    let first = test.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
+    let node = test.joined(1).await;
     assert_eq!(label(&node, COMPUTE_NODE), first);
     assert_eq!(label(&node, ENVIRONMENT), "prod-eu");
     let second = "c0000000-0000-4000-8000-000000000003";
     assert_ne!(first, second);
-    stage.cloud.migrate("k8s-1", second).unwrap();
-    stage.cloud.set_tag("k8s-1", "env", None).unwrap();
+    test.cloud.migrate("k8s-1", second).unwrap();
+    test.cloud.set_tag("k8s-1", "env", None).unwrap();
     let followed = |it: &TestCluster| {
         let node = it.node("k8s-1");
         label(&node, COMPUTE_NODE) == second && label(&node, ENVIRONMENT).is_empty()
     };
-    stage.until("its labels follow", followed).await;
-    stage.end().await;
+    test.until("its labels follow", followed).await;
+    test.end().await;
 }
 
 #[scenario]
 async fn nodes_of_other_clouds_and_of_no_machine_are_left_alone() {
-    let stage = Stage::new(1).await;
+    let test = Harness::new(1).await;
     let mut foreign = fresh("k8s-1");
     foreign["spec"]["providerID"] = format!("exoscale://{}", id(1)).into();
-    stage.create(foreign).await;
-    stage.create(fresh("stranger")).await;
+    test.create(foreign).await;
+    test.create(fresh("stranger")).await;
     let mut silent = fresh("silent");
     silent["spec"] = json!({ "providerID": format!("exoscale://{}", id(7)) });
     silent["status"]["conditions"] = json!([bowline_scenarios::objects::ready("False")]);
-    stage.put(silent).await;
-    let before = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
-    stage.long(A_WHILE).await;
-    let after = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
+    test.put(silent).await;
+    let before = ["k8s-1", "stranger", "silent"].map(|name| test.content(name));
+    test.long(A_WHILE).await;
+    let after = ["k8s-1", "stranger", "silent"].map(|name| test.content(name));
     assert_eq!(after, before);
-    assert!(is_uninitialized(&stage.node("k8s-1")));
-    assert_eq!(stage.node_writes_to("*"), 0);
-    stage.end().await;
+    assert!(is_uninitialized(&test.node("k8s-1")));
+    assert_eq!(test.node_writes_to("*"), 0);
+    test.end().await;
 }
 
 #[scenario]
 async fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_deleted() {
-    let stage = Stage::new(3).await;
-    stage.cloud.set_quirks(|quirks| quirks.names_down = true);
-    let node = stage.joined(1).await;
+    let test = Harness::new(3).await;
+    test.cloud.set_quirks(|quirks| quirks.names_down = true);
+    let node = test.joined(1).await;
     assert_eq!(
         addresses(&node),
         [
@@ -105,21 +104,21 @@ async fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_delete
         ]
     );
     // One whose kubelet is silent, though its machine runs, and one whose machine is really gone.
-    stage.put_known(2, "False").await;
-    stage.cloud.destroy("k8s-3").unwrap();
-    stage.put_known(3, "False").await;
-    stage.long(A_WHILE).await;
+    test.put_known(2, "False").await;
+    test.cloud.destroy("k8s-3").unwrap();
+    test.put_known(3, "False").await;
+    test.long(A_WHILE).await;
     for name in ["k8s-1", "k8s-2", "k8s-3"] {
-        assert!(stage.find(name).is_some(), "{name}");
-        assert_eq!(stage.told(name, "DeletingNode"), 0);
+        assert!(test.find(name).is_some(), "{name}");
+        assert_eq!(test.told(name, "DeletingNode"), 0);
     }
-    stage.cloud.set_quirks(|quirks| quirks.names_down = false);
-    stage.until_deleted("k8s-3").await;
+    test.cloud.set_quirks(|quirks| quirks.names_down = false);
+    test.until_deleted("k8s-3").await;
     let has_names = |it: &TestCluster| {
         let shown = addresses(&it.node("k8s-1"));
         names().iter().all(|name| shown.contains(name))
     };
-    stage.until("its names in DNS", has_names).await;
-    assert!(stage.find("k8s-2").is_some());
-    stage.end().await;
+    test.until("its names in DNS", has_names).await;
+    assert!(test.find("k8s-2").is_some());
+    test.end().await;
 }

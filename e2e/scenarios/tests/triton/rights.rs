@@ -8,46 +8,45 @@ use bowline_scenarios::scenario;
 use bowline_scenarios::triton::{role, section, shipped};
 use serde_json::{Value, json};
 
-use crate::shop::PREFIX;
-use crate::stage::Stage;
+use crate::harness::Harness;
+use crate::service_harness::PREFIX;
 
 /// A node comes, sleeps, wakes and goes; Services of every kind come and go before it.
-async fn live(stage: &Stage) {
-    stage.joined(1).await;
-    stage.joined(2).await;
+async fn live(test: &Harness) {
+    test.joined(1).await;
+    test.joined(2).await;
     let ready = json!({ "ready": true });
-    stage
-        .cluster
+    test.cluster
         .put_endpoints("local", &[("k8s-1", ready)])
         .await;
     let mut local = service("local");
     local["spec"]["externalTrafficPolicy"] = "Local".into();
-    stage.create_service(local).await;
+    test.create_service(local).await;
     let clb = annotated("clb", &[(&*format!("{PREFIX}mode"), "clb")]);
-    stage.create_service(clb).await;
+    test.create_service(clb).await;
     for name in ["local", "clb"] {
-        stage.until_published(name).await;
+        test.until_published(name).await;
     }
     for name in ["local", "clb"] {
-        stage.delete_service(name).await;
-        stage.until_service_gone(name).await;
+        test.delete_service(name).await;
+        test.until_service_gone(name).await;
     }
-    stage.cloud.stop("k8s-1").unwrap();
-    stage.shutdown_taint("k8s-1", true).await;
-    stage.cloud.start("k8s-1").unwrap();
-    stage.shutdown_taint("k8s-1", false).await;
-    stage.cloud.destroy("k8s-1").unwrap();
-    stage.until_deleted("k8s-1").await;
-    stage.message("k8s-1", "DeletingNode").await;
+    test.cloud.stop("k8s-1").unwrap();
+    test.shutdown_taint("k8s-1", true).await;
+    test.cloud.start("k8s-1").unwrap();
+    test.shutdown_taint("k8s-1", false).await;
+    test.cloud.destroy("k8s-1").unwrap();
+    test.until_deleted("k8s-1").await;
+    test.message("k8s-1", "DeletingNode").await;
 }
 
 async fn story(manifest: &[Value]) {
     let file = section("LoadBalancer", &[("clb-package", "lb1.small")]);
-    let mut stage = Stage::idle_as(manifest, 3, &file, &[]).await;
-    stage.start().await;
-    live(&stage).await;
-    let calls = stage.entries().into_iter();
-    let ours = calls.filter(|it| it.server == "kubernetes" && it.caller == stage.user);
+    let mut test = Harness::idle_as(manifest, 3, &file, &[]).await;
+    test.start().await;
+    live(&test).await;
+    let calls = test.entries().into_iter();
+    let ours = calls.filter(|it| it.server == "kubernetes" && it.caller == test.user);
     let used: BTreeSet<Right> = ours.map(|it| right(&it)).collect();
     for (verb, resource) in [
         ("get", "namespaces"),
@@ -60,7 +59,7 @@ async fn story(manifest: &[Value]) {
         assert!(is_granted(manifest, right), "{right:?}");
     }
     // What the API server refused is asked there.
-    stage.end().await;
+    test.end().await;
 }
 
 #[scenario]

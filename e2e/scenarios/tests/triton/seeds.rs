@@ -13,8 +13,8 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
-use crate::shop::{PREFIX, Shop, outside};
-use crate::stage::{id, name};
+use crate::harness::{id, name};
+use crate::service_harness::{PREFIX, ServiceHarness, outside};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 6;
@@ -31,19 +31,19 @@ fn key(suffix: &str) -> String {
 }
 
 /// Something happens to a Service.
-async fn strike_service(shop: &Shop, random: &Random) {
+async fn strike_service(test: &ServiceHarness, random: &Random) {
     let name = pick(random, &NAMES);
-    let Some(there) = shop.find_service(name) else {
-        return shop.create_service(service(name)).await;
+    let Some(there) = test.find_service(name) else {
+        return test.create_service(service(name)).await;
     };
     if !there["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
     let (suffix, value) = match random.below(6) {
-        0 => return shop.delete_service(name).await,
+        0 => return test.delete_service(name).await,
         1 => {
             let port = json!(80 + random.below(3));
-            return shop
+            return test
                 .change_service(name, |it| it["spec"]["ports"][0]["port"] = port.clone())
                 .await;
         }
@@ -60,11 +60,11 @@ async fn strike_service(shop: &Shop, random: &Random) {
         "cns_service" => format!("{value}-{name}"),
         _ => value.to_owned(),
     };
-    shop.annotate(name, &key(suffix), Some(&value)).await;
+    test.annotate(name, &key(suffix), Some(&value)).await;
 }
 
 /// Something goes wrong.
-fn strike_servers(shop: &Shop, random: &Random) {
+fn strike_servers(test: &ServiceHarness, random: &Random) {
     let times = random.below(3) + 1;
     let cloud = |action| Rule::new(action).server("triton").times(times);
     let status = |code| Action::Status {
@@ -79,23 +79,23 @@ fn strike_servers(shop: &Shop, random: &Random) {
         3 => cloud(status(503)),
         4 => cloud(status(429)),
         5 => refuse(500, "PATCH", "/api/v1/namespaces/shop/services/*").times(times),
-        6 => return shop.cloud.drop_feeds(),
-        _ => return shop.cluster.break_watches(),
+        6 => return test.cloud.drop_feeds(),
+        _ => return test.cluster.break_watches(),
     };
-    shop.fault(rule);
+    test.fault(rule);
 }
 
 /// Somebody's tool brings the tags of a machine to what it knows, and nodes come and go.
-async fn strike_machines(shop: &Shop, random: &Random) {
+async fn strike_machines(test: &ServiceHarness, random: &Random) {
     let number = pick(random, &[1, 2, 3]);
     match random.below(4) {
         0 => {
             let tags = theirs(number);
-            shop.cloud.replace_tags(&id(number), tags).unwrap();
+            test.cloud.replace_tags(&id(number), tags).unwrap();
         }
-        1 => shop.cloud.set_quirks(|it| it.names_down = !it.names_down),
-        2 => shop.set_ready(&name(number), "Unknown").await,
-        _ => shop.set_ready(&name(number), "True").await,
+        1 => test.cloud.set_quirks(|it| it.names_down = !it.names_down),
+        2 => test.set_ready(&name(number), "Unknown").await,
+        _ => test.set_ready(&name(number), "True").await,
     }
 }
 
@@ -108,14 +108,14 @@ fn theirs(number: u32) -> serde_json::Map<String, Value> {
     tags.as_object().unwrap().clone()
 }
 
-async fn strike(shop: &mut Shop, random: &Random) {
+async fn strike(test: &mut ServiceHarness, random: &Random) {
     match random.below(10) {
-        0..=4 => strike_service(shop, random).await,
-        5..=6 => strike_servers(shop, random),
-        7..=8 => strike_machines(shop, random).await,
+        0..=4 => strike_service(test, random).await,
+        5..=6 => strike_servers(test, random),
+        7..=8 => strike_machines(test, random).await,
         _ => {
-            shop.kill().await;
-            shop.start().await;
+            test.kill().await;
+            test.start().await;
         }
     }
     let pause = random.below(8000);
@@ -123,15 +123,15 @@ async fn strike(shop: &mut Shop, random: &Random) {
 }
 
 /// All is well again, and nothing is wrong with any Service.
-async fn calm_down(shop: &Shop) {
-    shop.world.faults.clear();
-    shop.cloud.set_quirks(|it| it.names_down = false);
+async fn calm_down(test: &ServiceHarness) {
+    test.world.faults.clear();
+    test.cloud.set_quirks(|it| it.names_down = false);
     for number in 1..=3 {
-        shop.set_ready(&name(number), "True").await;
+        test.set_ready(&name(number), "True").await;
     }
     for name in NAMES {
-        if shop.find_service(name).is_some() {
-            shop.annotate(name, &key("cns_port_mode"), None).await;
+        if test.find_service(name).is_some() {
+            test.annotate(name, &key("cns_port_mode"), None).await;
         }
     }
 }
@@ -141,14 +141,14 @@ fn annotation<'a>(service: &'a Value, suffix: &str) -> &'a str {
 }
 
 /// The entry of a Service in the tag of each node, if it is served by its name; otherwise its machine is checked.
-fn entry(shop: &Shop, it: &Value, seed: u64) -> Option<String> {
+fn entry(test: &ServiceHarness, it: &Value, seed: u64) -> Option<String> {
     let service = text(&it["metadata"]["name"]);
     let label = match annotation(it, "cns_service") {
         "" => format!("{service}.shop"),
         label => label.to_owned(),
     };
     let shown = entrances(it);
-    let own = machines_of(shop, text(&it["metadata"]["uid"]));
+    let own = machines_of(test, text(&it["metadata"]["uid"]));
     if annotation(it, "mode") != "clb" {
         assert_eq!(own, [], "seed {seed}");
         assert_eq!(shown[0], outside(&label), "seed {seed}");
@@ -176,16 +176,16 @@ fn entry(shop: &Shop, it: &Value, seed: u64) -> Option<String> {
     None
 }
 
-fn machines_of(shop: &Shop, uid: &str) -> Vec<MachineInfo> {
-    let mut machines = shop.cloud.machines();
+fn machines_of(test: &ServiceHarness, uid: &str) -> Vec<MachineInfo> {
+    let mut machines = test.cloud.machines();
     machines.retain(|it| it.tag("bowline.uid") == Some(uid));
     machines
 }
 
 /// The machines of nodes carry these entries, what is not ours, and nothing else.
-fn assert_machines(shop: &Shop, entries: &BTreeSet<String>, seed: u64) {
+fn assert_machines(test: &ServiceHarness, entries: &BTreeSet<String>, seed: u64) {
     for number in 1..=3 {
-        let tags = shop.cloud.machine(&id(number)).unwrap().tags;
+        let tags = test.cloud.machine(&id(number)).unwrap().tags;
         let theirs = theirs(number);
         for (key, value) in &theirs {
             if key != "triton.cns.services" {
@@ -204,32 +204,32 @@ fn assert_machines(shop: &Shop, entries: &BTreeSet<String>, seed: u64) {
 async fn story(seed: u64) {
     let random = Random::seeded(seed);
     let file = section("LoadBalancer", &[("clb-package", "lb1.small")]);
-    let mut shop = Shop::configured(&file).await;
+    let mut test = ServiceHarness::configured(&file).await;
     for number in 1..=3 {
-        shop.cloud
+        test.cloud
             .replace_tags(&id(number), theirs(number))
             .unwrap();
     }
     for _ in 0..STRIKES {
-        strike(&mut shop, &random).await;
+        strike(&mut test, &random).await;
     }
-    calm_down(&shop).await;
-    shop.seconds(DUST).await;
-    let mark = shop.mark();
+    calm_down(&test).await;
+    test.seconds(DUST).await;
+    let mark = test.mark();
     let mut entries = BTreeSet::new();
     let (mut balanced, mut uids) = (0, Vec::new());
     let mut cluster = String::new();
     for name in NAMES {
-        if let Some(it) = shop.find_service(name) {
+        if let Some(it) = test.find_service(name) {
             assert_eq!(finalizers(&it).len(), 1, "seed {seed}");
-            match entry(&shop, &it, seed) {
+            match entry(&test, &it, seed) {
                 Some(entry) => drop(entries.insert(entry)),
                 None => balanced += 1,
             }
             uids.push(text(&it["metadata"]["uid"]).to_owned());
         }
     }
-    let machines = shop.cloud.machines().into_iter();
+    let machines = test.cloud.machines().into_iter();
     for machine in machines.filter(|it| it.tag("bowline.clb").is_some()) {
         machine.tag("bowline.clb").unwrap()[..8].clone_into(&mut cluster);
         let uid = machine.tag("bowline.uid").unwrap_or_default().to_owned();
@@ -238,11 +238,11 @@ async fn story(seed: u64) {
     if balanced > 0 {
         entries.insert(format!("k8s-nodes-{cluster}"));
     }
-    assert_machines(&shop, &entries, seed);
-    shop.stop().await;
-    shop.start().await;
-    shop.seconds(120).await;
-    let changes = shop.changes(mark);
+    assert_machines(&test, &entries, seed);
+    test.stop().await;
+    test.start().await;
+    test.seconds(120).await;
+    let changes = test.changes(mark);
     assert!(changes.is_empty(), "seed {seed}: {changes:?}");
 }
 

@@ -7,10 +7,10 @@
     reason = "a test may"
 )]
 
+mod harness;
 mod initialization;
 mod labels;
 mod lifecycle;
 mod moves;
 mod rights;
 mod scale;
-mod stage;

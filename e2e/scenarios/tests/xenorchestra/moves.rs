@@ -2,9 +2,9 @@
 
 use bowline_scenarios::scenario;
 
-use super::stage::{
+use super::harness::{
     BETA_REGION, BETA_TYPE, BETA_ZONE, FIRST_HOST, FIRST_POOL, H1, H2, H3, HOST_ID, HOST_NAME,
-    NODE, PA, PB, POOL_ID, POOL_NAME, REGION, Stage, TYPE, VM_NAME, VM1, ZONE, assert_labels,
+    Harness, NODE, PA, PB, POOL_ID, POOL_NAME, REGION, TYPE, VM_NAME, VM1, ZONE, assert_labels,
     assert_without, id1,
 };
 
@@ -21,24 +21,24 @@ fn type_changed(old: &str, new: &str) -> String {
 }
 
 /// A node whose VM has moved from H1 to H2, and whose labels have followed.
-async fn moved(settings: &str) -> Stage {
-    let stage = Stage::configured(settings).await;
-    stage.joined().await;
-    stage.cloud.migrate(VM1, H2).unwrap();
-    stage.until_label(ZONE, H2).await;
-    stage
+async fn moved(settings: &str) -> Harness {
+    let test = Harness::configured(settings).await;
+    test.joined().await;
+    test.cloud.migrate(VM1, H2).unwrap();
+    test.until_label(ZONE, H2).await;
+    test
 }
 
 #[scenario]
 async fn xenorchestra_case_55_the_zone_follows_and_the_first_is_remembered() {
     let story = async |settings: &str| {
-        let stage = moved(settings).await;
-        let node = stage.node(NODE);
+        let test = moved(settings).await;
+        let node = test.node(NODE);
         assert_labels(&node, &[(BETA_ZONE, H2), (HOST_ID, H2)]);
         assert_labels(&node, &[(HOST_NAME, "xcp-2"), (FIRST_HOST, H1)]);
         assert_without(&node, &[FIRST_POOL]);
-        assert_eq!(stage.until_synced(1).await, [zone_changed(H1, H2)]);
-        stage.end().await;
+        assert_eq!(test.until_synced(1).await, [zone_changed(H1, H2)]);
+        test.end().await;
     };
     futures::join!(story(""), story("events: no\n"));
 }
@@ -46,83 +46,83 @@ async fn xenorchestra_case_55_the_zone_follows_and_the_first_is_remembered() {
 #[scenario]
 async fn xenorchestra_case_56_the_zone_follows_back_and_the_first_stays() {
     let story = async |settings: &str| {
-        let stage = moved(settings).await;
-        stage.until_synced(1).await;
-        stage.cloud.migrate(VM1, H1).unwrap();
-        stage.until_label(ZONE, H1).await;
-        let node = stage.node(NODE);
+        let test = moved(settings).await;
+        test.until_synced(1).await;
+        test.cloud.migrate(VM1, H1).unwrap();
+        test.until_label(ZONE, H1).await;
+        let node = test.node(NODE);
         assert_labels(&node, &[(BETA_ZONE, H1), (HOST_ID, H1)]);
         assert_labels(&node, &[(HOST_NAME, "xcp-1"), (FIRST_HOST, H1)]);
-        let told = stage.until_synced(2).await;
+        let told = test.until_synced(2).await;
         assert_eq!(told, [zone_changed(H1, H2), zone_changed(H2, H1)]);
-        stage.end().await;
+        test.end().await;
     };
     futures::join!(story(""), story("events: no\n"));
 }
 
 #[scenario]
-async fn a_migration_is_followed_within_seconds_where_there_are_events(stage: Stage) {
-    stage.joined().await;
-    let begun = stage.world.clock.now();
-    stage.cloud.migrate(VM1, H2).unwrap();
-    stage.until_label(ZONE, H2).await;
-    let took = stage.since(begun);
-    let most = std::time::Duration::from_secs(5) + stage.slack();
+async fn a_migration_is_followed_within_seconds_where_there_are_events(test: Harness) {
+    test.joined().await;
+    let begun = test.world.clock.now();
+    test.cloud.migrate(VM1, H2).unwrap();
+    test.until_label(ZONE, H2).await;
+    let took = test.since(begun);
+    let most = std::time::Duration::from_secs(5) + test.slack();
     assert!(took <= most, "{took:?}");
 }
 
 #[scenario]
 async fn xenorchestra_case_57_the_region_follows_to_another_pool_and_the_id_stays() {
     let story = async |settings: &str| {
-        let stage = Stage::configured(settings).await;
-        stage.joined().await;
-        stage.cloud.migrate(VM1, H3).unwrap();
-        stage.until_label(REGION, PB).await;
-        let node = stage.node(NODE);
+        let test = Harness::configured(settings).await;
+        test.joined().await;
+        test.cloud.migrate(VM1, H3).unwrap();
+        test.until_label(REGION, PB).await;
+        let node = test.node(NODE);
         assert_labels(&node, &[(BETA_REGION, PB), (POOL_ID, PB)]);
         assert_labels(&node, &[(POOL_NAME, "dr-pool"), (FIRST_POOL, PA)]);
         assert_labels(&node, &[(ZONE, H3), (BETA_ZONE, H3), (FIRST_HOST, H1)]);
         assert_eq!(node["spec"]["providerID"], id1());
-        let mut told = stage.until_synced(2).await;
+        let mut told = test.until_synced(2).await;
         told.sort();
         let words = "Node w1 region changed (node VM pool changed)";
         let region = format!("Warning NodeRegionChanged: {words}: old={PA}, new={PB}");
         assert_eq!(told, [region, zone_changed(H1, H3)]);
-        stage.end().await;
+        test.end().await;
     };
     futures::join!(story(""), story("events: no\n"));
 }
 
 #[scenario]
-async fn xenorchestra_case_58_a_vm_that_grows_has_another_type(stage: Stage) {
-    stage.joined().await;
-    stage.cloud.resize(VM1, 4, 8 * GIB).unwrap();
-    stage.until_label(TYPE, "4vCPU-8GB").await;
-    assert_labels(&stage.node(NODE), &[(BETA_TYPE, "4vCPU-8GB")]);
-    let told = stage.until_synced(1).await;
+async fn xenorchestra_case_58_a_vm_that_grows_has_another_type(test: Harness) {
+    test.joined().await;
+    test.cloud.resize(VM1, 4, 8 * GIB).unwrap();
+    test.until_label(TYPE, "4vCPU-8GB").await;
+    assert_labels(&test.node(NODE), &[(BETA_TYPE, "4vCPU-8GB")]);
+    let told = test.until_synced(1).await;
     assert_eq!(told, [type_changed("4vCPU-4GB", "4vCPU-8GB")]);
 }
 
 #[scenario]
 async fn xenorchestra_case_83_all_that_changed_is_one_write_and_an_event_for_each_fact() {
     // The events of a server would tell one after the other.
-    let stage = Stage::polling().await;
-    stage.joined().await;
-    stage.settle().await;
-    let writes = stage.writes_to("*").len();
-    stage.cloud.migrate(VM1, H2).unwrap();
-    stage.cloud.rename(VM1, "worker one").unwrap();
-    stage.cloud.resize(VM1, 2, 8 * GIB).unwrap();
-    stage.until_label(ZONE, H2).await;
-    let node = stage.node(NODE);
+    let test = Harness::polling().await;
+    test.joined().await;
+    test.settle().await;
+    let writes = test.writes_to("*").len();
+    test.cloud.migrate(VM1, H2).unwrap();
+    test.cloud.rename(VM1, "worker one").unwrap();
+    test.cloud.resize(VM1, 2, 8 * GIB).unwrap();
+    test.until_label(ZONE, H2).await;
+    let node = test.node(NODE);
     assert_labels(&node, &[(VM_NAME, "worker-one"), (TYPE, "2vCPU-8GB")]);
     assert_labels(&node, &[(HOST_NAME, "xcp-2"), (FIRST_HOST, H1)]);
-    stage.until_synced(2).await;
-    stage.rounds().await;
-    assert_eq!(stage.writes_to("*").len(), writes + 1);
-    let mut told = stage.synced();
+    test.until_synced(2).await;
+    test.rounds().await;
+    assert_eq!(test.writes_to("*").len(), writes + 1);
+    let mut told = test.synced();
     told.sort();
     let wanted = [type_changed("4vCPU-4GB", "2vCPU-8GB"), zone_changed(H1, H2)];
     assert_eq!(told, wanted);
-    stage.end().await;
+    test.end().await;
 }

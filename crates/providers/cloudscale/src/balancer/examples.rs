@@ -9,7 +9,7 @@ use crate::api::Server;
 
 pub(super) const SUBNET: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 
-/// The Service `shop/web` with one port.
+/// The Service `test/web` with one port.
 pub(super) fn service() -> Service {
     Service {
         finalizers: Vec::new(),

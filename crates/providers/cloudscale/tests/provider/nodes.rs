@@ -16,9 +16,9 @@ use crate::harness::{A, AUTHORITY, B, Harness, NOBODY, addresses, cannot_tell, f
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_in_order() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let fresh = node("worker-a", None);
-    let instance = found(stage.ask_one(&fresh).await);
+    let instance = found(test.ask_one(&fresh).await);
     let change = initialize(&fresh, &instance).unwrap();
     assert_eq!(change.provider_id, Some(format!("cloudscale://{A}")));
     let labels: Vec<(&str, &str)> = change
@@ -47,24 +47,24 @@ async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_in_order() {
         ]
     );
     assert_eq!(change.taints, []);
-    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+    assert_eq!(test.calls(), ["GET /v1/servers 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_02_two_servers_of_one_name_are_no_answer() {
-    let stage = Harness::new();
+    let test = Harness::new();
     for _ in 0..2 {
-        stage.sim.add_server(&MachineSpec::named("clone")).unwrap();
+        test.sim.add_server(&MachineSpec::named("clone")).unwrap();
     }
-    let text = cannot_tell(stage.ask_one(&node("clone", None)).await);
+    let text = cannot_tell(test.ask_one(&node("clone", None)).await);
     assert!(text.contains("found more than one"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
-    let stage = Harness::new();
-    stage.sim.add_server(&MachineSpec::named("bar")).unwrap();
-    let instance = found(stage.ask_one(&node("bar", Some(A))).await);
+    let test = Harness::new();
+    test.sim.add_server(&MachineSpec::named("bar")).unwrap();
+    let instance = found(test.ask_one(&node("bar", Some(A))).await);
     assert_eq!(instance.provider_id.unwrap().rest(), A);
     assert_eq!(
         addresses(&instance.addresses)[..2],
@@ -74,26 +74,26 @@ async fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_04_a_404_about_the_server_is_gone_with_evidence() {
-    let stage = Harness::new();
-    let evidence = gone(stage.ask_one(&node("x", Some(NOBODY))).await);
+    let test = Harness::new();
+    let evidence = gone(test.ask_one(&node("x", Some(NOBODY))).await);
     assert_eq!(
         evidence.text,
         format!("GET v1/servers/{NOBODY} answered 404")
     );
-    assert_eq!(evidence.at, stage.world.clock.now());
-    assert_eq!(stage.calls(), [format!("GET /v1/servers/{NOBODY} 404")]);
+    assert_eq!(evidence.at, test.world.clock.now());
+    assert_eq!(test.calls(), [format!("GET /v1/servers/{NOBODY} 404")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_05_an_error_or_a_timeout_is_never_gone() {
-    let stage = Harness::new();
-    stage.fault("*", status(500));
-    let text = cannot_tell(stage.ask_one(&node("x", Some(NOBODY))).await);
+    let test = Harness::new();
+    test.fault("*", status(500));
+    let text = cannot_tell(test.ask_one(&node("x", Some(NOBODY))).await);
     assert!(text.contains("answered 500"), "{text}");
-    assert_eq!(stage.calls().len(), 3, "a read is tried three times");
-    stage.fault("*", Action::Hang);
+    assert_eq!(test.calls().len(), 3, "a read is tried three times");
+    test.fault("*", Action::Hang);
     let before = tokio::time::Instant::now();
-    let text = cannot_tell(stage.ask_one(&node("x", Some(NOBODY))).await);
+    let text = cannot_tell(test.ask_one(&node("x", Some(NOBODY))).await);
     assert!(text.contains("no complete answer within 20 s"), "{text}");
     let taken = before.elapsed().as_secs();
     assert!(
@@ -104,79 +104,79 @@ async fn cloudscale_case_05_an_error_or_a_timeout_is_never_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_06_a_node_without_id_and_server_is_left_alone() {
-    let stage = Harness::new();
-    let answer = stage.ask_one(&node("stranger", None)).await;
+    let test = Harness::new();
+    let answer = test.ask_one(&node("stranger", None)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
-    stage.sim.destroy(A).unwrap();
-    stage.wait(Duration::from_secs(6)).await;
-    let answer = stage.ask_one(&node("worker-a", None)).await;
+    test.sim.destroy(A).unwrap();
+    test.wait(Duration::from_secs(6)).await;
+    let answer = test.ask_one(&node("worker-a", None)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
-    let answer = stage.ask_one(&node("", None)).await;
+    let answer = test.ask_one(&node("", None)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_07_a_malformed_provider_id_is_an_error_without_a_call() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let mut broken = node("worker-a", None);
     broken.provider_id = Some("cloudscale://invalid".into());
-    let text = cannot_tell(stage.ask_one(&broken).await);
+    let text = cannot_tell(test.ask_one(&broken).await);
     assert!(text.contains("cloudscale://invalid"), "{text}");
-    let claim = stage.cloud.match_node(&broken).claim;
+    let claim = test.cloud.match_node(&broken).claim;
     assert!(matches!(claim, Claim::Malformed(_)), "{claim:?}");
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_08_only_a_stopped_server_is_off() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let worker = node("worker-a", Some(A));
-    let power = async || found(stage.ask_one(&worker).await).power;
+    let power = async || found(test.ask_one(&worker).await).power;
     assert_eq!(power().await, Power::On);
     let base = BaseUrl::parse(&format!("http://{AUTHORITY}")).unwrap();
-    let pipes = Connector::simulated(stage.world.pipes.clone());
+    let pipes = Connector::simulated(test.world.pipes.clone());
     let user = HttpClient::builder("user", base, pipes)
         .auth(Bearer(bowline_core::Secret::new(DEFAULT_TOKEN)))
         .build();
     let stop = Route::new("v1/servers/:id/stop").with("id", A);
     user.post(stop).send().await.unwrap();
     assert_eq!(power().await, Power::Unclear, "changing");
-    stage.wait(Duration::from_secs(2)).await;
+    test.wait(Duration::from_secs(2)).await;
     assert_eq!(power().await, Power::Off);
-    stage.sim.start(A).unwrap();
+    test.sim.start(A).unwrap();
     assert_eq!(power().await, Power::On);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_09_a_foreign_node_costs_no_call() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let mut foreign = node("worker-a", None);
     foreign.provider_id = Some("bigcorp://08d56bfe-40d0-4c68-a915-54f846c28c9e".into());
     let mut many = vec![foreign; 10];
     many.push(node("worker-a", Some(A)));
-    let mut answers = stage.ask(&many).await;
+    let mut answers = test.ask(&many).await;
     found(answers.pop().unwrap());
     assert!(answers.iter().all(|a| matches!(a, Lookup::NotMine)));
-    assert_eq!(stage.calls(), [format!("GET /v1/servers/{A} 200")]);
+    assert_eq!(test.calls(), [format!("GET /v1/servers/{A} 200")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_10_the_region_is_the_zone_without_its_number() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let spec = MachineSpec::named("south").zone("lpg1");
-    stage.sim.add_server(&spec).unwrap();
-    let instance = found(stage.ask_one(&node("south", None)).await);
+    test.sim.add_server(&spec).unwrap();
+    let instance = found(test.ask_one(&node("south", None)).await);
     assert_eq!((&*instance.zone, &*instance.region), ("lpg1", "lpg"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_11_interfaces_keep_the_users_order() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let spec = MachineSpec::named("inside-out")
         .interface("k8s", Some(vec!["10.20.0.31".parse().unwrap()]))
         .interface("public", Some(vec!["203.0.113.31".parse().unwrap()]));
-    stage.sim.add_server(&spec).unwrap();
-    let instance = found(stage.ask_one(&node("inside-out", None)).await);
+    test.sim.add_server(&spec).unwrap();
+    let instance = found(test.ask_one(&node("inside-out", None)).await);
     assert_eq!(
         addresses(&instance.addresses),
         [
@@ -189,11 +189,11 @@ async fn cloudscale_case_11_interfaces_keep_the_users_order() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let spec = MachineSpec::named("layer-2")
         .interface("k8s", Some(vec![]))
         .interface("public", Some(vec!["203.0.113.32".parse().unwrap()]));
-    let uuid = stage.sim.add_server(&spec).unwrap();
+    let uuid = test.sim.add_server(&spec).unwrap();
     let public = json!({"type": "public", "addresses": [{"address": "203.0.113.32"}]});
     for interfaces in [
         None,
@@ -203,9 +203,9 @@ async fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
         if let Some(interfaces) = interfaces {
             let members = [("interfaces".to_owned(), interfaces)];
             let members = members.into_iter().collect();
-            stage.sim.deform(&uuid, members).unwrap();
+            test.sim.deform(&uuid, members).unwrap();
         }
-        let instance = found(stage.ask_one(&node("layer-2", Some(&uuid))).await);
+        let instance = found(test.ask_one(&node("layer-2", Some(&uuid))).await);
         assert_eq!(
             addresses(&instance.addresses),
             ["Hostname:layer-2", "ExternalIP:203.0.113.32"]
@@ -215,9 +215,9 @@ async fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let mut pinned = node("worker-a", None);
-    let instance = found(stage.ask_one(&pinned).await);
+    let instance = found(test.ask_one(&pinned).await);
     let mut pin = |value: &str| {
         let key = PROVIDED_NODE_IP.to_owned();
         pinned.annotations.insert(key, value.to_owned());
@@ -238,20 +238,20 @@ async fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits()
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_14_other_spellings_of_an_id_find_the_server_and_stay() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let mut shouting = node("worker-a", None);
     shouting.provider_id = Some("cloudscale://3F9B1C526A7D4E089C41D2F0A8B7E613".into());
-    let instance = found(stage.ask_one(&shouting).await);
+    let instance = found(test.ask_one(&shouting).await);
     assert_eq!(instance.provider_id.as_ref().unwrap().rest(), A);
     assert_eq!(initialize(&shouting, &instance).unwrap().provider_id, None);
-    assert_eq!(stage.calls(), [format!("GET /v1/servers/{A} 200")]);
+    assert_eq!(test.calls(), [format!("GET /v1/servers/{A} 200")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
-    let stage = Harness::new();
-    stage.sim.rename(A, "acme | node").unwrap();
-    let instance = found(stage.ask_one(&node("worker-a", Some(A))).await);
+    let test = Harness::new();
+    test.sim.rename(A, "acme | node").unwrap();
+    let instance = found(test.ask_one(&node("worker-a", Some(A))).await);
     assert_eq!(
         addresses(&instance.addresses),
         [
@@ -266,10 +266,10 @@ async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_17_the_configured_timeout_limits_each_request() {
     for (value, seconds) in [("5", 5), ("abc", 20)] {
-        let stage = Harness::with(&[("CLOUDSCALE_API_TIMEOUT", value)]);
-        stage.fault("*", Action::Hang);
+        let test = Harness::with(&[("CLOUDSCALE_API_TIMEOUT", value)]);
+        test.fault("*", Action::Hang);
         let before = tokio::time::Instant::now();
-        let text = cannot_tell(stage.ask_one(&node("worker-a", Some(A))).await);
+        let text = cannot_tell(test.ask_one(&node("worker-a", Some(A))).await);
         assert!(text.contains(&format!("within {seconds} s")), "{text}");
         let taken = before.elapsed().as_secs();
         assert!((3 * seconds..3 * seconds + 4).contains(&taken), "{taken} s");
@@ -280,15 +280,15 @@ async fn cloudscale_case_17_the_configured_timeout_limits_each_request() {
 async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
     for path in ["", "/", "/v1", "/v1/"] {
         let url = format!("http://{AUTHORITY}{path}");
-        let stage = Harness::with(&[("CLOUDSCALE_API_URL", &url)]);
-        stage.canary().await.unwrap();
-        assert_eq!(stage.calls(), ["GET /v1/servers 200"], "{url}");
+        let test = Harness::with(&[("CLOUDSCALE_API_URL", &url)]);
+        test.canary().await.unwrap();
+        assert_eq!(test.calls(), ["GET /v1/servers 200"], "{url}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_83_no_failure_is_read_as_absence() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let one = [node("x", Some(NOBODY))];
     let many = [NOBODY, A, B, "11111111-2222-4333-8444-555555555555"].map(|id| node("x", Some(id)));
     let faults = [
@@ -302,10 +302,10 @@ async fn cloudscale_case_83_no_failure_is_read_as_absence() {
     ];
     for (action, kind) in faults {
         for path in ["/v1/servers", "/v1/servers/*", "*"] {
-            stage.wait(Duration::from_secs(60)).await;
-            stage.fault(path, action.clone());
-            let mut answers = stage.ask(&one).await;
-            answers.extend(stage.ask(&many).await);
+            test.wait(Duration::from_secs(60)).await;
+            test.fault(path, action.clone());
+            let mut answers = test.ask(&one).await;
+            answers.extend(test.ask(&many).await);
             for (number, answer) in answers.into_iter().enumerate() {
                 match answer {
                     Lookup::CannotTell(error) => assert_eq!(error.kind(), kind, "{error}"),
@@ -316,17 +316,17 @@ async fn cloudscale_case_83_no_failure_is_read_as_absence() {
                 }
             }
         }
-        stage.canary().await.unwrap_err();
+        test.canary().await.unwrap_err();
     }
-    stage.fault("/v1/servers", status(404));
-    for answer in stage.ask(&many).await {
+    test.fault("/v1/servers", status(404));
+    for answer in test.ask(&many).await {
         let Lookup::CannotTell(error) = answer else {
             panic!("a 404 of the collection was believed: {answer:?}");
         };
         assert_eq!(error.kind(), CloudErrorKind::Unknown);
     }
-    stage.world.faults.clear();
-    gone(stage.ask(&one).await.remove(0));
+    test.world.faults.clear();
+    gone(test.ask(&one).await.remove(0));
 }
 
 /// The simulator's 404 has a body; this one has none.

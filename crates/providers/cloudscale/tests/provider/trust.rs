@@ -11,16 +11,16 @@ use crate::harness::{A, B, Harness, found, gone, node};
 
 #[tokio::test(start_paused = true)]
 async fn the_canary_reads_the_project_anew() {
-    let stage = Harness::new();
-    let fleet = stage.fleet("w", 10);
-    stage.ask(&fleet).await;
-    stage.wait(Duration::from_secs(1)).await;
-    stage.calls();
-    stage.canary().await.unwrap();
-    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
-    stage.world.faults.fail_reads("cloudscale", true);
-    stage.wait(Duration::from_secs(1)).await;
-    let text = stage.canary().await.unwrap_err().chain();
+    let test = Harness::new();
+    let fleet = test.fleet("w", 10);
+    test.ask(&fleet).await;
+    test.wait(Duration::from_secs(1)).await;
+    test.calls();
+    test.canary().await.unwrap();
+    assert_eq!(test.calls(), ["GET /v1/servers 200"]);
+    test.world.faults.fail_reads("cloudscale", true);
+    test.wait(Duration::from_secs(1)).await;
+    let text = test.canary().await.unwrap_err().chain();
     assert!(text.contains("answered 500"), "{text}");
 }
 
@@ -28,12 +28,12 @@ async fn the_canary_reads_the_project_anew() {
 /// server of a project may go.
 #[tokio::test(start_paused = true)]
 async fn an_empty_project_answers_the_canary() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let last = node("worker-a", Some(A));
-    stage.sim.destroy(A).unwrap();
-    stage.sim.destroy(B).unwrap();
-    gone(stage.ask_one(&last).await);
-    stage.canary().await.unwrap();
+    test.sim.destroy(A).unwrap();
+    test.sim.destroy(B).unwrap();
+    gone(test.ask_one(&last).await);
+    test.canary().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,27 +41,27 @@ async fn a_rotated_token_is_used_and_has_an_account_of_its_own_to_prove() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let test = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
     let worker = node("worker-a", Some(A));
-    found(stage.ask_one(&worker).await);
-    let first = stage.account();
-    assert_eq!(stage.account(), first, "it stays the same");
+    found(test.ask_one(&worker).await);
+    let first = test.account();
+    assert_eq!(test.account(), first, "it stays the same");
     std::fs::write(&path, "other-token-of-the-project\n").unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    stage.canary().await.unwrap();
-    let second = stage.account();
+    test.wait(TOKEN_POLL * 2).await;
+    test.canary().await.unwrap();
+    let second = test.account();
     assert_ne!(second, first, "it has to show that it is the same project");
     std::fs::write(&path, "token-of-another-project").unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    gone(stage.ask_one(&worker).await);
-    assert!(![first.clone(), second].contains(&stage.account()));
-    stage.canary().await.unwrap();
+    test.wait(TOKEN_POLL * 2).await;
+    gone(test.ask_one(&worker).await);
+    assert!(![first.clone(), second].contains(&test.account()));
+    test.canary().await.unwrap();
     let elsewhere = Filter::any().caller("elsewhere");
-    assert_eq!(stage.world.journal.count(&elsewhere), 2);
+    assert_eq!(test.world.journal.count(&elsewhere), 2);
     std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    stage.canary().await.unwrap();
-    assert_eq!(stage.account(), first);
+    test.wait(TOKEN_POLL * 2).await;
+    test.canary().await.unwrap();
+    assert_eq!(test.account(), first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,13 +69,13 @@ async fn a_list_for_the_old_token_does_not_answer_for_the_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let test = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
     let worker = node("worker-a", None);
-    stage.wait(TOKEN_POLL.mul_f64(0.8)).await;
-    found(stage.ask_one(&worker).await);
+    test.wait(TOKEN_POLL.mul_f64(0.8)).await;
+    found(test.ask_one(&worker).await);
     std::fs::write(&path, "token-of-another-project").unwrap();
-    stage.wait(Duration::from_secs(2)).await;
-    let answer = stage.ask_one(&worker).await;
+    test.wait(Duration::from_secs(2)).await;
+    let answer = test.ask_one(&worker).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
 }
 
@@ -84,10 +84,10 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("token");
     let file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", missing.to_str().unwrap());
-    let stage = Harness::with(&[file]);
-    stage.canary().await.unwrap();
+    let test = Harness::with(&[file]);
+    test.canary().await.unwrap();
     let config = crate::harness::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
-    let built = bowline_cloudscale::build(&config, stage.surroundings("cloudscale"));
+    let built = bowline_cloudscale::build(&config, test.surroundings("cloudscale"));
     let Err(error) = built else {
         panic!("a cloud without a token");
     };
@@ -96,8 +96,8 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_token_is_denied_and_shown_nowhere() {
-    let stage = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
-    let error = stage.canary().await.unwrap_err();
+    let test = Harness::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
+    let error = test.canary().await.unwrap_err();
     let text = format!("{} {error:?}", error.chain());
     assert!(text.contains("answered 401"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");

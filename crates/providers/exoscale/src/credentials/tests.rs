@@ -6,28 +6,24 @@ use std::path::Path;
 use tempfile::TempDir;
 
 struct Bench {
-    stage: Harness,
+    test: Harness,
     folder: TempDir,
     http: HttpClient,
 }
 
 impl Bench {
     fn new() -> Self {
-        let stage = Harness::new();
-        let http = stage.client(None);
+        let test = Harness::new();
+        let http = test.client(None);
         let folder = tempfile::tempdir().unwrap();
-        Self {
-            stage,
-            folder,
-            http,
-        }
+        Self { test, folder, http }
     }
 
     /// Two pairs are valid, the file holds the older one, and that is in use.
     async fn started() -> (Self, CredentialsFile) {
         let bench = Self::new();
-        bench.stage.sim.allow("EXOold", "old", &[]);
-        bench.stage.sim.allow("EXOnew", "new", &[]);
+        bench.test.sim.allow("EXOold", "old", &[]);
+        bench.test.sim.allow("EXOnew", "new", &[]);
         bench.write("first", "EXOold", "old");
         let file = bench.follow().await;
         (bench, file)
@@ -48,7 +44,7 @@ impl Bench {
     /// The key that the next call carries; none if it fails.
     async fn key(&self) -> Option<String> {
         let listed = Api::new(self.http.clone()).instances().await;
-        let entry = self.stage.world.journal.entries().pop()?;
+        let entry = self.test.world.journal.entries().pop()?;
         listed.is_ok().then_some(entry.caller)
     }
 
@@ -61,7 +57,7 @@ impl Bench {
         assert!(
             found.await.is_ok(),
             "{key} is not used: {:?}",
-            self.stage.calls()
+            self.test.calls()
         );
     }
 }
@@ -99,8 +95,8 @@ async fn exoscale_case_15_a_wrong_pair_is_not_used_and_a_right_one_is() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_16_a_mounted_secret_is_followed() {
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOold", "old", &[]);
-    bench.stage.sim.allow("EXOnew", "new", &[]);
+    bench.test.sim.allow("EXOold", "old", &[]);
+    bench.test.sim.allow("EXOnew", "new", &[]);
     let folder = bench.folder.path();
     for (version, key, secret) in [("..v1", "EXOold", "old"), ("..v2", "EXOnew", "new")] {
         std::fs::create_dir(folder.join(version)).unwrap();
@@ -125,7 +121,7 @@ async fn exoscale_case_16_a_mounted_secret_is_followed() {
 async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOk", "right", &[]);
+    bench.test.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
     let reason = file.ready().unwrap_err();
@@ -145,10 +141,10 @@ async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOk", "right", &[]);
+    bench.test.sim.allow("EXOk", "right", &[]);
     bench.write("first", "EXOk", "wrong");
     let file = bench.follow().await;
-    let calls = |before: usize| bench.stage.calls().len() - before;
+    let calls = |before: usize| bench.test.calls().len() - before;
     assert_eq!(calls(0), 2, "zones, then instances");
     sleep(Duration::from_secs(3600)).await;
     // After 10, 20, 40, 80, 160 s, and then every five minutes.
@@ -163,7 +159,7 @@ async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
 async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOk", "right", &[]);
+    bench.test.sim.allow("EXOk", "right", &[]);
     let file = bench.follow().await;
     for (content, said) in [
         (None, "No such file"),
@@ -228,12 +224,12 @@ async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_100_a_role_that_denies_the_zones_is_enough() {
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOk", "s", &["/zone"]);
+    bench.test.sim.allow("EXOk", "s", &["/zone"]);
     bench.write("narrow", "EXOk", "s");
     let file = bench.follow().await;
     assert_eq!(file.ready(), Ok(()));
     let calls = ["GET /v2/zone 403", "GET /v2/instance 200 EXOk"];
-    assert_eq!(bench.stage.calls(), calls);
+    assert_eq!(bench.test.calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,24 +237,24 @@ async fn an_api_that_cannot_answer_decides_nothing() {
     let (log, _guard) = Log::keep();
     let (bench, _file) = Bench::started().await;
     let rule = status(503, None).named("down").on("GET", "/v2/zone");
-    bench.stage.world.faults.add(rule).unwrap();
+    bench.test.world.faults.add(rule).unwrap();
     bench.write("second", "EXOnew", "new");
-    let before = bench.stage.calls().len();
+    let before = bench.test.calls().len();
     sleep(Duration::from_secs(600)).await;
-    let trials = bench.stage.calls().len() - before;
+    let trials = bench.test.calls().len() - before;
     assert!((8..=16).contains(&trials), "{trials} trials in ten minutes");
     assert_eq!(bench.key().await.as_deref(), Some("EXOold"));
     let text = log.text();
     assert_eq!(text.matches("not tried yet").count(), 1, "{text}");
     assert!(!text.contains("failed to switch client zone"), "{text}");
-    bench.stage.world.faults.clear();
+    bench.test.world.faults.clear();
     bench.until_key("EXOnew", 70).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
     let bench = Bench::new();
-    bench.stage.sim.allow("EXOold", "old", &[]);
+    bench.test.sim.allow("EXOold", "old", &[]);
     bench.write("first", "EXOold", "old");
     let _file = bench.follow().await;
     // The call waits for its repetitions while the pair changes.
@@ -266,15 +262,15 @@ async fn a_call_that_is_under_way_goes_on_with_the_new_pair() {
         .named("slow")
         .on("GET", "/v2/load-balancer")
         .times(4);
-    bench.stage.world.faults.add(rule).unwrap();
+    bench.test.world.faults.add(rule).unwrap();
     let api = Api::new(bench.http.clone());
     let call = tokio::spawn(async move { api.load_balancers().await.map(|_| ()) });
     sleep(Duration::from_millis(100)).await;
-    bench.stage.sim.allow("EXOnew", "new", &[]);
+    bench.test.sim.allow("EXOnew", "new", &[]);
     bench.write("second", "EXOnew", "new");
     bench.until_key("EXOnew", 10).await;
-    bench.stage.sim.revoke("EXOold");
+    bench.test.sim.revoke("EXOold");
     call.await.unwrap().unwrap();
-    let last = bench.stage.calls().pop().unwrap();
+    let last = bench.test.calls().pop().unwrap();
     assert_eq!(last, "GET /v2/load-balancer 200 EXOnew");
 }

@@ -3,11 +3,11 @@ use crate::testing::{ENDPOINT, Harness};
 use bowline_test_kit::says;
 use serde_json::json;
 
-fn machine(stage: &Harness, cdrom: &Path) -> Machine {
+fn machine(test: &Harness, cdrom: &Path) -> Machine {
     Machine {
         cdrom: cdrom.to_owned(),
         metadata: "http://api.localhost".to_owned(),
-        connector: stage.connector(),
+        connector: test.connector(),
     }
 }
 
@@ -34,14 +34,14 @@ fn what_a_machine_calls_a_zone_is_checked() {
 
 #[tokio::test]
 async fn exoscale_case_10_the_zone_comes_from_the_machine() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let cdrom = folder.path().join("cidata");
-    let machine = machine(&stage, &cdrom);
-    stage.sim.set_metadata(200, " ch-dk-2\n");
+    let machine = machine(&test, &cdrom);
+    test.sim.set_metadata(200, " ch-dk-2\n");
     assert_eq!(machine.zone().await.unwrap(), "ch-dk-2");
     let calls = ["GET /latest/meta-data/availability-zone 200"];
-    assert_eq!(stage.calls(), calls);
+    assert_eq!(test.calls(), calls);
     // The disk comes first.
     let naming = cdrom::tests::Naming::RockRidge;
     let disk = cdrom::tests::disk(
@@ -50,21 +50,21 @@ async fn exoscale_case_10_the_zone_comes_from_the_machine() {
     );
     std::fs::write(&cdrom, disk).unwrap();
     assert_eq!(machine.zone().await.unwrap(), "at-vie-2");
-    assert_eq!(stage.calls(), calls);
+    assert_eq!(test.calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_say_stops_the_start() {
-    let stage = Harness::new();
+    let test = Harness::new();
     let folder = tempfile::tempdir().unwrap();
-    let machine = machine(&stage, &folder.path().join("none"));
+    let machine = machine(&test, &folder.path().join("none"));
     for (status, body, said) in [
         (404, "no", "404"),
         (203, "ch-dk-2", "203"),
         (200, "<html>", "not a zone"),
         (500, "", "500"),
     ] {
-        stage.sim.set_metadata(status, body);
+        test.sim.set_metadata(status, body);
         let text = machine.zone().await.unwrap_err().to_string();
         assert!(text.starts_with("get metadata: "), "{text}");
         says(&text, "No such file");
@@ -72,34 +72,34 @@ async fn a_machine_that_does_not_say_stops_the_start() {
     }
 }
 
-async fn find_endpoint(stage: &Harness, zone: &str) -> Result<BaseUrl, ZoneError> {
+async fn find_endpoint(test: &Harness, zone: &str) -> Result<BaseUrl, ZoneError> {
     let configured = Endpoint::Listing(BaseUrl::parse(ENDPOINT).unwrap());
     endpoint(&configured, zone, |base| {
         assert_eq!(base.to_string(), ENDPOINT);
-        stage.client(Some(("EXOk", "s")))
+        test.client(Some(("EXOk", "s")))
     })
     .await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_listed_zone_is_served_where_the_list_says() {
-    let stage = Harness::new();
-    stage.sim.set_zones(json!([
+    let test = Harness::new();
+    test.sim.set_zones(json!([
         {"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2", "sos-endpoint": "x"},
         {"name": "at-vie-1", "api-endpoint": "http://vie.sim/v2"},
         {"name": "de-fra-1"}, {"name": 7},
         {"name": "hr-zag-1", "api-endpoint": "a"}, {"name": "hr-zag-1", "api-endpoint": "b"}
     ]));
-    let found = find_endpoint(&stage, "ch-gva-2").await.unwrap();
+    let found = find_endpoint(&test, "ch-gva-2").await.unwrap();
     assert_eq!(found.to_string(), "http://gva.sim/v2");
     // Unsigned: nobody is named as the caller.
-    assert_eq!(stage.calls(), ["GET /v2/zone 200"]);
+    assert_eq!(test.calls(), ["GET /v2/zone 200"]);
     for (zone, said) in [
         ("hr-zag-1", "too many found"),
         ("de-fra-1", "cannot be used"),
         ("ch-dk-2", "not found"),
     ] {
-        let text = find_endpoint(&stage, zone).await.unwrap_err().to_string();
+        let text = find_endpoint(&test, zone).await.unwrap_err().to_string();
         says(&text, said);
         says(&text, &format!("{zone:?}"));
     }
@@ -107,7 +107,7 @@ async fn a_listed_zone_is_served_where_the_list_says() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_loopback() {
-    let stage = Harness::new();
+    let test = Harness::new();
     for (configured, listed, wanted) in [
         ("http://127.0.0.1:9000/v2", "http://gva.sim/v2", true),
         ("http://[::1]/v2", "http://gva.sim/v2", true),
@@ -124,9 +124,9 @@ async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_l
         ("https://api.example.org/v2", "https://gva.sim/v2", true),
     ] {
         let zones = json!([{"name": "ch-gva-2", "api-endpoint": listed}]);
-        stage.sim.set_zones(zones);
+        test.sim.set_zones(zones);
         let endpoint_of = Endpoint::Listing(BaseUrl::parse(configured).unwrap());
-        let client = |_| stage.client(Some(("EXOk", "s")));
+        let client = |_| test.client(Some(("EXOk", "s")));
         let found = endpoint(&endpoint_of, "ch-gva-2", client).await;
         assert_eq!(found.is_ok(), wanted, "{configured} {listed}");
         if let Err(error) = found {

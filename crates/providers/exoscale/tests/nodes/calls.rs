@@ -15,10 +15,10 @@ const TYPES: &str = "GET /v2/instance-type 200";
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
-    let stage = Harness::new().await;
-    let mut fleet = stage.fleet("a", 400, "standard.small");
-    fleet.extend(stage.fleet("b", 400, "standard.medium"));
-    fleet.extend(stage.fleet("c", 200, "cpu.extra-large"));
+    let test = Harness::new().await;
+    let mut fleet = test.fleet("a", 400, "standard.small");
+    fleet.extend(test.fleet("b", 400, "standard.medium"));
+    fleet.extend(test.fleet("c", 200, "cpu.extra-large"));
     // Fresh ones cost the same as those that are known.
     let mut waiting: Vec<Node> = fleet
         .iter()
@@ -26,7 +26,7 @@ async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
         .collect();
     waiting.truncate(500);
     waiting.extend_from_slice(&fleet[500..]);
-    let answers = stage.ask(&waiting).await;
+    let answers = test.ask(&waiting).await;
     assert!(all_found(&answers));
     let types: BTreeSet<String> = answers
         .into_iter()
@@ -34,23 +34,23 @@ async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
         .collect();
     let wanted = ["cpu.extra-large", "standard.medium", "standard.small"];
     assert_eq!(types, wanted.map(str::to_owned).into());
-    assert_eq!(stage.calls(), [LIST, TYPES]);
+    assert_eq!(test.calls(), [LIST, TYPES]);
     // Types are known for ever, and lists for some seconds.
-    stage.wait(Duration::from_secs(3600)).await;
-    assert!(all_found(&stage.ask(&fleet).await));
-    assert_eq!(stage.calls(), [LIST]);
-    stage.wait(LIST_AGE).await;
-    assert!(all_found(&stage.ask(&fleet).await));
-    assert!(all_found(&stage.ask(&fleet[..1]).await));
-    assert_eq!(stage.calls(), [""; 0]);
+    test.wait(Duration::from_secs(3600)).await;
+    assert!(all_found(&test.ask(&fleet).await));
+    assert_eq!(test.calls(), [LIST]);
+    test.wait(LIST_AGE).await;
+    assert!(all_found(&test.ask(&fleet).await));
+    assert!(all_found(&test.ask(&fleet[..1]).await));
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_type_for_all_is_read_by_itself() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 50, "standard.small");
-    assert!(all_found(&stage.ask(&fleet).await));
-    let calls = stage.calls();
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 50, "standard.small");
+    assert!(all_found(&test.ask(&fleet).await));
+    let calls = test.calls();
     assert_eq!(calls[0], LIST);
     assert!(calls[1].starts_with("GET /v2/instance-type/"), "{calls:?}");
     assert_eq!(calls.len(), 2);
@@ -58,45 +58,45 @@ async fn one_type_for_all_is_read_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn up_to_three_nodes_are_read_one_by_one_and_together() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 10, "standard.small");
-    stage.ask(&fleet[..1]).await;
-    stage.calls();
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 10, "standard.small");
+    test.ask(&fleet[..1]).await;
+    test.calls();
     let second = Duration::from_secs(1);
-    stage.fault("*", delay(second));
+    test.fault("*", delay(second));
     let before = tokio::time::Instant::now();
-    assert!(all_found(&stage.ask(&fleet[..FEW]).await));
+    assert!(all_found(&test.ask(&fleet[..FEW]).await));
     assert_eq!(before.elapsed(), second);
-    assert_eq!(stage.calls().len(), FEW);
-    let (first, second) = tokio::join!(stage.ask(&fleet), stage.ask(&fleet));
+    assert_eq!(test.calls().len(), FEW);
+    let (first, second) = tokio::join!(test.ask(&fleet), test.ask(&fleet));
     assert!(all_found(&first) && all_found(&second));
-    assert_eq!(stage.calls(), [LIST], "both share it");
+    assert_eq!(test.calls(), [LIST], "both share it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_list_does_not_show_is_gone_only_on_its_own_word() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 50, "standard.small");
-    stage.fault("/v2/instance", answer(200, json!({ "instances": [] })));
-    assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
-    assert_eq!(stage.calls().len(), 52, "the list, each, and the type");
-    stage.world.faults.clear();
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 50, "standard.small");
+    test.fault("/v2/instance", answer(200, json!({ "instances": [] })));
+    assert!(all_found(&test.ask(&fleet).await), "each was read by id");
+    assert_eq!(test.calls().len(), 52, "the list, each, and the type");
+    test.world.faults.clear();
     let mut nodes = fleet;
     nodes.push(known("x", &format!("exoscale://{NOBODY}")));
-    stage.wait(LIST_AGE * 2).await;
-    let mut answers = stage.ask(&nodes).await;
+    test.wait(LIST_AGE * 2).await;
+    let mut answers = test.ask(&nodes).await;
     gone(answers.pop().unwrap());
     assert!(all_found(&answers));
     assert_eq!(
-        stage.calls(),
+        test.calls(),
         [LIST, &format!("GET /v2/instance/{NOBODY} 404")]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 5, "standard.small");
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 5, "standard.small");
     let ids = fleet
         .iter()
         .map(|it| &it.provider_id.as_ref().unwrap()[11..]);
@@ -110,11 +110,11 @@ async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
             _ => json!({ "id": id, "name": "a", "state": "running", "instance-type": kind }),
         })
         .collect();
-    stage.fault("/v2/instance", answer(200, json!({ "instances": shown })));
-    let answers = stage.ask(&fleet).await;
+    test.fault("/v2/instance", answer(200, json!({ "instances": shown })));
+    let answers = test.ask(&fleet).await;
     assert!(all_found(&answers), "{answers:?}");
     assert_eq!(
-        stage.calls().len(),
+        test.calls().len(),
         1 + 3 + 1,
         "the list, three, and the type"
     );
@@ -122,77 +122,77 @@ async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 1000, "standard.small");
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 1000, "standard.small");
     for node in &fleet {
         let id = &node.provider_id.as_ref().unwrap()[11..];
-        stage.sim.destroy(id).unwrap();
+        test.sim.destroy(id).unwrap();
     }
-    let confirmed = async || stage.confirmed(&fleet, "too many are missing").await;
+    let confirmed = async || test.confirmed(&fleet, "too many are missing").await;
     let first = confirmed().await;
     assert_eq!(first.len(), CONFIRMATIONS);
-    assert_eq!(stage.calls().len(), 1 + CONFIRMATIONS);
-    stage.wait(Duration::from_secs(10)).await;
+    assert_eq!(test.calls().len(), 1 + CONFIRMATIONS);
+    test.wait(Duration::from_secs(10)).await;
     assert_eq!(confirmed().await, first);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_101_a_role_without_lists_is_enough() {
-    let stage = Harness::new().await;
-    stage.sim.deny(&["list-instances", "list-instance-types"]);
-    found(stage.ask_one(&fresh("pool-a1b2c-xyz", I1)).await);
-    let calls = stage.calls();
+    let test = Harness::new().await;
+    test.sim.deny(&["list-instances", "list-instance-types"]);
+    found(test.ask_one(&fresh("pool-a1b2c-xyz", I1)).await);
+    let calls = test.calls();
     assert_eq!(calls.len(), 2, "nothing was refused: {calls:?}");
-    let mut fleet = stage.fleet("a", 20, "standard.small");
-    fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
-    assert!(all_found(&stage.ask(&fleet).await));
-    let calls = stage.calls();
+    let mut fleet = test.fleet("a", 20, "standard.small");
+    fleet.extend(test.fleet("b", 20, "cpu.extra-large"));
+    assert!(all_found(&test.ask(&fleet).await));
+    let calls = test.calls();
     let refused = calls.iter().filter(|call| call.ends_with(" 403")).count();
     assert_eq!((calls.len(), refused), (2 + 40 + 2, 2), "{calls:?}");
     // It is not tried again each time, and what is gone is seen all the same.
     let gone_one = known("x", &format!("exoscale://{NOBODY}"));
     fleet.push(gone_one);
-    let mut answers = stage.ask(&fleet).await;
+    let mut answers = test.ask(&fleet).await;
     gone(answers.pop().unwrap());
     assert!(all_found(&answers));
-    assert_eq!(stage.calls().len(), 41);
-    stage.canary().await.unwrap();
-    assert_eq!(stage.calls().len(), 1);
+    assert_eq!(test.calls().len(), 41);
+    test.canary().await.unwrap();
+    assert_eq!(test.calls().len(), 1);
     // The role is extended.
-    stage.sim.permit_all();
-    stage.wait(Duration::from_secs(600)).await;
-    stage.ask(&fleet).await;
-    assert_eq!(stage.calls()[0], LIST);
+    test.sim.permit_all();
+    test.wait(Duration::from_secs(600)).await;
+    test.ask(&fleet).await;
+    assert_eq!(test.calls()[0], LIST);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_may_nothing_is_not_tried_on_every_instance() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 100, "standard.small");
-    stage.sim.deny(&["list-instances", "get-instance"]);
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 100, "standard.small");
+    test.sim.deny(&["list-instances", "get-instance"]);
     for _ in 0..2 {
-        for answer in stage.ask(&fleet).await {
+        for answer in test.ask(&fleet).await {
             let text = cannot_tell(answer);
             assert!(text.contains("answered 403"), "{text}");
         }
-        let calls = stage.calls();
+        let calls = test.calls();
         assert_eq!(calls.len(), 2, "the list and one instance: {calls:?}");
     }
     // It was not the list alone that was denied: it is tried again at once.
-    stage.sim.permit_all();
-    assert!(all_found(&stage.ask(&fleet).await));
-    assert_eq!(stage.calls()[0], LIST);
+    test.sim.permit_all();
+    assert!(all_found(&test.ask(&fleet).await));
+    assert_eq!(test.calls()[0], LIST);
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
-    let stage = Harness::new().await;
-    stage.sim.deny(&["list-instances"]);
-    let fleet = stage.fleet("w", 100, "standard.small");
+    let test = Harness::new().await;
+    test.sim.deny(&["list-instances"]);
+    let fleet = test.fleet("w", 100, "standard.small");
     let time = Duration::from_secs(10);
-    stage.fault("/v2/instance/*", delay(time));
+    test.fault("/v2/instance/*", delay(time));
     let before = tokio::time::Instant::now();
-    let answers = stage.ask(&fleet).await;
+    let answers = test.ask(&fleet).await;
     let taken = before.elapsed().as_secs();
     assert!((60..=80).contains(&taken), "{taken} s");
     let late = answers
@@ -205,23 +205,23 @@ async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_fails_is_an_error_of_all_and_reads_nothing_one_by_one() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 20, "standard.small");
-    stage.fault("/v2/instance", status(500));
-    for answer in stage.ask(&fleet).await {
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 20, "standard.small");
+    test.fault("/v2/instance", status(500));
+    for answer in test.ask(&fleet).await {
         let text = cannot_tell(answer);
         assert!(text.contains("GET instance answered 500"), "{text}");
     }
-    assert_eq!(stage.calls().len(), 5, "five attempts");
+    assert_eq!(test.calls().len(), 5, "five attempts");
 }
 
 async fn run() -> String {
-    let stage = Harness::new().await;
-    let mut fleet = stage.fleet("a", 20, "standard.small");
-    fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
+    let test = Harness::new().await;
+    let mut fleet = test.fleet("a", 20, "standard.small");
+    fleet.extend(test.fleet("b", 20, "cpu.extra-large"));
     let id = |node: &Node| node.provider_id.as_ref().unwrap()[11..].to_owned();
-    let destroy = |node: &Node| stage.sim.destroy(&id(node)).unwrap();
-    stage.shrink(&fleet, destroy).await
+    let destroy = |node: &Node| test.sim.destroy(&id(node)).unwrap();
+    test.shrink(&fleet, destroy).await
 }
 
 #[test]

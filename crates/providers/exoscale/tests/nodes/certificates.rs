@@ -12,8 +12,8 @@ const LIST: &str = "GET /v2/instance 200";
 const OTHER: &str = "0c0ffee0-0000-4000-8000-000000000002";
 
 /// The addresses of every machine that may be the node's.
-async fn machines(stage: &Harness, name: &str, node: Option<&Node>) -> Vec<Vec<String>> {
-    let certificates = stage.cloud.serving_certificates().unwrap();
+async fn machines(test: &Harness, name: &str, node: Option<&Node>) -> Vec<Vec<String>> {
+    let certificates = test.cloud.serving_certificates().unwrap();
     match certificates.machine(name, node).await {
         MachineAnswer::Machines(machines) => {
             let texts = |it: &MachineIdentity| {
@@ -34,54 +34,53 @@ fn other() -> InstanceSpec {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node() {
-    let stage = Harness::new().await;
-    stage
-        .sim
+    let test = Harness::new().await;
+    test.sim
         .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
         .unwrap();
     let mine = ["198.51.100.21", "2001:db8::21"];
     let name = "pool-a1b2c-xyz";
-    assert_eq!(machines(&stage, name, None).await, [mine]);
+    assert_eq!(machines(&test, name, None).await, [mine]);
     let nameless = known(name, "");
-    assert_eq!(machines(&stage, name, Some(&nameless)).await, [mine]);
-    assert!(machines(&stage, "nobody", None).await.is_empty());
+    assert_eq!(machines(&test, name, Some(&nameless)).await, [mine]);
+    assert!(machines(&test, "nobody", None).await.is_empty());
     // Of two with that name, either may be meant, unless the Node says which.
-    stage.sim.add_instance(&other()).unwrap();
-    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
-    assert_eq!(machines(&stage, name, None).await.len(), 2);
+    test.sim.add_instance(&other()).unwrap();
+    test.wait(LIST_AGE + Duration::from_secs(1)).await;
+    assert_eq!(machines(&test, name, None).await.len(), 2);
     let node = known(name, &format!("exoscale://{I1}"));
-    assert_eq!(machines(&stage, name, Some(&node)).await, [mine]);
+    assert_eq!(machines(&test, name, Some(&node)).await, [mine]);
     for id in [NOBODY, "rack7"] {
         let gone = known(name, &format!("exoscale://{id}"));
-        assert!(machines(&stage, name, Some(&gone)).await.is_empty(), "{id}");
+        assert!(machines(&test, name, Some(&gone)).await.is_empty(), "{id}");
     }
-    stage.sim.set_state(OTHER, State::Destroying).unwrap();
-    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
-    assert_eq!(machines(&stage, name, None).await.len(), 1);
+    test.sim.set_state(OTHER, State::Destroying).unwrap();
+    test.wait(LIST_AGE + Duration::from_secs(1)).await;
+    assert_eq!(machines(&test, name, None).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_elses() {
-    let stage = Harness::new().await;
-    stage.sim.add_instance(&other()).unwrap();
+    let test = Harness::new().await;
+    test.sim.add_instance(&other()).unwrap();
     let name = "pool-a1b2c-xyz";
     let node = told(
         known(name, &format!("exoscale://{I1}")),
         "10.0.0.7,fd00::7, bad,198.51.100.99",
     );
     let public = ["198.51.100.21"];
-    assert_eq!(machines(&stage, name, Some(&node)).await, [public]);
-    stage.sim.set_private_networks(I1, &["inside"]).unwrap();
-    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
+    assert_eq!(machines(&test, name, Some(&node)).await, [public]);
+    test.sim.set_private_networks(I1, &["inside"]).unwrap();
+    test.wait(LIST_AGE + Duration::from_secs(1)).await;
     let all = [public[0], "10.0.0.7", "fd00::7"];
-    assert_eq!(machines(&stage, name, Some(&node)).await, [all]);
-    assert_eq!(machines(&stage, name, None).await.len(), 2);
+    assert_eq!(machines(&test, name, Some(&node)).await, [all]);
+    assert_eq!(machines(&test, name, None).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_instance() {
-    let stage = Harness::new().await;
-    stage.sim.add_instance(&other()).unwrap();
+    let test = Harness::new().await;
+    test.sim.add_instance(&other()).unwrap();
     let managed = NetworkSpec {
         name: "managed".into(),
         start_ip: "10.0.0.10".parse().ok(),
@@ -89,14 +88,14 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
         netmask: "255.255.255.0".parse().ok(),
         ..NetworkSpec::default()
     };
-    stage.sim.add_private_network(&managed).unwrap();
+    test.sim.add_private_network(&managed).unwrap();
     for instance in [I1, OTHER] {
         let networks = ["inside", "managed"];
-        stage.sim.set_private_networks(instance, &networks).unwrap();
+        test.sim.set_private_networks(instance, &networks).unwrap();
     }
     let lease = |machine, address: &str| {
         let address = address.parse().unwrap();
-        stage.sim.lease("managed", machine, address).unwrap();
+        test.sim.lease("managed", machine, address).unwrap();
     };
     lease(I1, "10.0.0.11");
     lease(OTHER, "10.0.0.12");
@@ -116,9 +115,9 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
         (false, "198.51.100.99", false),
     ] {
         if !readable {
-            stage.sim.deny(&["get-private-network"]);
+            test.sim.deny(&["get-private-network"]);
         }
-        let all = machines(&stage, name, Some(&node(address))).await;
+        let all = machines(&test, name, Some(&node(address))).await;
         let wanted = if counts {
             vec![mine, address]
         } else {
@@ -127,9 +126,9 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
         assert_eq!(all, [wanted], "{address}, readable: {readable}");
     }
     // A cloud that does not answer is no answer.
-    stage.sim.permit_all();
-    stage.fault("/v2/private-network/*", status(500));
-    let certificates = stage.cloud.serving_certificates().unwrap();
+    test.sim.permit_all();
+    test.fault("/v2/private-network/*", status(500));
+    let certificates = test.cloud.serving_certificates().unwrap();
     let answer = certificates.machine(name, Some(&node("10.0.0.12"))).await;
     assert!(matches!(answer, MachineAnswer::CannotTell(_)), "{answer:?}");
 }
@@ -138,36 +137,36 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
 async fn proof_case_37_addresses_that_the_operator_gives_count() {
     let file = "instances: {overrides: [{name: pool-a1b2c-xyz, addresses: [{type: InternalIP, \
                 address: 10.7.0.7}]}]}";
-    let stage = Harness::configured(file).await;
+    let test = Harness::configured(file).await;
     let name = "pool-a1b2c-xyz";
     let node = known(name, &format!("exoscale://{I1}"));
     let wanted = ["198.51.100.21", "10.7.0.7"];
-    assert_eq!(machines(&stage, name, Some(&node)).await, [wanted]);
-    assert_eq!(machines(&stage, "other", None).await.len(), 0);
+    assert_eq!(machines(&test, name, Some(&node)).await, [wanted]);
+    assert_eq!(machines(&test, "other", None).await.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_questions_share_a_list_and_an_error_is_no_answer() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     for _ in 0..20 {
-        assert_eq!(machines(&stage, "pool-a1b2c-xyz", None).await.len(), 1);
+        assert_eq!(machines(&test, "pool-a1b2c-xyz", None).await.len(), 1);
     }
-    assert_eq!(stage.calls(), [LIST]);
-    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
-    stage.fault("/v2/instance", status(403));
-    let certificates = stage.cloud.serving_certificates().unwrap();
+    assert_eq!(test.calls(), [LIST]);
+    test.wait(LIST_AGE + Duration::from_secs(1)).await;
+    test.fault("/v2/instance", status(403));
+    let certificates = test.cloud.serving_certificates().unwrap();
     let answer = certificates.machine("pool-a1b2c-xyz", None).await;
     assert!(matches!(answer, MachineAnswer::CannotTell(_)), "{answer:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_runner_switches_it_on_and_the_words_are_the_originals() {
-    let stage = Harness::new().await;
-    let quiet = stage.cloud.serving_certificates().unwrap();
+    let test = Harness::new().await;
+    let quiet = test.cloud.serving_certificates().unwrap();
     assert!(!quiet.is_default_on());
     let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
-    let stage = Harness::with(&runner, "").await;
-    let certificates = stage.cloud.serving_certificates().unwrap();
+    let test = Harness::with(&runner, "").await;
+    let certificates = test.cloud.serving_certificates().unwrap();
     assert!(certificates.is_default_on());
     let rules = certificates.rules();
     assert_eq!((rules.node, rules.one_dns_name), (NodePart::Optional, true));

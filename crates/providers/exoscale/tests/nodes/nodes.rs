@@ -19,8 +19,8 @@ fn worker() -> bowline_core::Node {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
-    let stage = Harness::new().await;
-    let instance = found(stage.ask_one(&worker()).await);
+    let test = Harness::new().await;
+    let instance = found(test.ask_one(&worker()).await);
     assert_eq!(
         instance.provider_id.as_ref().unwrap().as_str(),
         format!("exoscale://{I1}")
@@ -32,12 +32,12 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
     );
     assert_eq!(addresses(&instance), [HOST, EXTERNAL, INTERNAL]);
     assert_eq!(instance.power, Power::On);
-    let calls = stage.calls();
+    let calls = test.calls();
     assert_eq!(calls.len(), 2, "{calls:?}");
     assert_eq!(calls[0], format!("GET /v2/instance/{I1} 200"));
     assert!(calls[1].starts_with("GET /v2/instance-type/"), "{calls:?}");
-    found(stage.ask_one(&worker()).await);
-    let calls = stage.calls();
+    found(test.ask_one(&worker()).await);
+    let calls = test.calls();
     assert_eq!(
         calls,
         [format!("GET /v2/instance/{I1} 200")],
@@ -48,16 +48,16 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
 /// What the provider says about I1 with those addresses and networks, to a kubelet that was told that
 /// address.
 async fn said(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
-    let stage = Harness::new().await;
-    stage.sim.set_public_ip(I1, v4.parse().ok()).unwrap();
-    stage.sim.set_ipv6(I1, v6.parse().ok()).unwrap();
-    stage.sim.set_private_networks(I1, networks).unwrap();
+    let test = Harness::new().await;
+    test.sim.set_public_ip(I1, v4.parse().ok()).unwrap();
+    test.sim.set_ipv6(I1, v6.parse().ok()).unwrap();
+    test.sim.set_private_networks(I1, networks).unwrap();
     let node = if address.is_empty() {
         worker()
     } else {
         told(worker(), address)
     };
-    addresses(&found(stage.ask_one(&node).await))
+    addresses(&found(test.ask_one(&node).await))
 }
 
 const V4: &str = "198.51.100.21";
@@ -97,10 +97,10 @@ async fn exoscale_case_24_a_private_network_alone_says_no_address() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
-    let stage = Harness::new().await;
-    stage.sim.set_private_networks(I1, &["inside"]).unwrap();
+    let test = Harness::new().await;
+    test.sim.set_private_networks(I1, &["inside"]).unwrap();
     let node = told(worker(), "10.0.0.5");
-    let change = initialize(&node, &found(stage.ask_one(&node).await)).unwrap();
+    let change = initialize(&node, &found(test.ask_one(&node).await)).unwrap();
     let list: Vec<String> = change
         .addresses
         .unwrap()
@@ -112,9 +112,9 @@ async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_23_an_address_that_the_instance_does_not_have_is_an_error() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let node = told(worker(), "10.0.0.5");
-    let instance = found(stage.ask_one(&node).await);
+    let instance = found(test.ask_one(&node).await);
     let error = desired_addresses(&instance.addresses, &[], node.provided_node_ip()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -124,14 +124,13 @@ async fn exoscale_case_23_an_address_that_the_instance_does_not_have_is_an_error
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_25_two_addresses_of_the_kubelet_are_two_internal_ones() {
-    let stage = Harness::new().await;
-    stage.sim.set_private_networks(I1, &["inside"]).unwrap();
-    stage
-        .sim
+    let test = Harness::new().await;
+    test.sim.set_private_networks(I1, &["inside"]).unwrap();
+    test.sim
         .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
         .unwrap();
     let node = told(worker(), "10.0.0.5,fd00::5");
-    let change = initialize(&node, &found(stage.ask_one(&node).await)).unwrap();
+    let change = initialize(&node, &found(test.ask_one(&node).await)).unwrap();
     let list: Vec<String> = change
         .addresses
         .unwrap()
@@ -146,13 +145,13 @@ async fn exoscale_case_25_two_addresses_of_the_kubelet_are_two_internal_ones() {
         "ExternalIP:2001:db8::21",
     ];
     assert_eq!(list, wanted);
-    stage.sim.set_private_networks(I1, &[]).unwrap();
-    initialize(&node, &found(stage.ask_one(&node).await)).unwrap_err();
+    test.sim.set_private_networks(I1, &[]).unwrap();
+    initialize(&node, &found(test.ask_one(&node).await)).unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anything() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     for id in [
         format!("exoscale://{I1}"),
         I1.to_owned(),
@@ -160,8 +159,8 @@ async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anyt
     ] {
         let mut node = fresh("anything", "");
         node.provider_id = Some(id.clone());
-        assert_eq!(stage.cloud.match_node(&node).claim, Claim::Mine);
-        let instance = found(stage.ask_one(&node).await);
+        assert_eq!(test.cloud.match_node(&node).claim, Claim::Mine);
+        let instance = found(test.ask_one(&node).await);
         assert_eq!(addresses(&instance)[0], HOST);
         let change = initialize(&node, &instance).unwrap();
         assert_eq!(change.provider_id, None, "{id} is kept");
@@ -170,20 +169,19 @@ async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anyt
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_27_a_404_about_the_instance_is_gone_with_evidence() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let evidence = gone(
-        stage
-            .ask_one(&known("x", &format!("exoscale://{NOBODY}")))
+        test.ask_one(&known("x", &format!("exoscale://{NOBODY}")))
             .await,
     );
     assert_eq!(evidence.text, format!("GET instance/{NOBODY} answered 404"));
-    assert_eq!(evidence.at, stage.world.clock.now());
-    assert_eq!(stage.calls(), [format!("GET /v2/instance/{NOBODY} 404")]);
+    assert_eq!(evidence.at, test.world.clock.now());
+    assert_eq!(test.calls(), [format!("GET /v2/instance/{NOBODY} 404")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let (zone, region) = (
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
@@ -200,7 +198,7 @@ async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() 
             .iter()
             .map(|(key, value)| ((*key).into(), (*value).into()));
         node.labels = labels.collect();
-        let answer = stage.ask_one(&node).await;
+        let answer = test.ask_one(&node).await;
         if is_gone {
             gone(answer);
         } else {
@@ -209,7 +207,7 @@ async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() 
         }
         // One that is here is here, whatever its labels say.
         node.provider_id = Some(I1.to_owned());
-        found(stage.ask_one(&node).await);
+        found(test.ask_one(&node).await);
     }
 }
 
@@ -228,25 +226,25 @@ async fn exoscale_case_82_a_denial_is_never_gone() {
 }
 
 async fn never_gone(code: u16, calls: usize) {
-    let stage = Harness::new().await;
-    stage.fault("/v2/instance/*", status(code));
+    let test = Harness::new().await;
+    test.fault("/v2/instance/*", status(code));
     let node = known("x", &format!("exoscale://{NOBODY}"));
-    let text = cannot_tell(stage.ask_one(&node).await);
+    let text = cannot_tell(test.ask_one(&node).await);
     assert!(text.contains(&format!("answered {code}")), "{text}");
-    assert_eq!(stage.calls().len(), calls, "{code}");
+    assert_eq!(test.calls().len(), calls, "{code}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_93_a_bare_uuid_is_a_provider_id_too() {
-    let stage = Harness::new().await;
-    stage.sim.stop(I1).unwrap();
-    let instance = found(stage.ask_one(&known("w", I1)).await);
+    let test = Harness::new().await;
+    test.sim.stop(I1).unwrap();
+    let instance = found(test.ask_one(&known("w", I1)).await);
     assert_eq!(instance.power, Power::Off);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_29_the_state_says_whether_it_is_off_or_gone() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let node = known("w", &format!("exoscale://{I1}"));
     for (state, power) in [
         (State::Running, Power::On),
@@ -257,76 +255,76 @@ async fn exoscale_case_29_the_state_says_whether_it_is_off_or_gone() {
         (State::Migrating, Power::Unclear),
         (State::Starting, Power::Unclear),
     ] {
-        stage.sim.set_state(I1, state).unwrap();
-        let instance = found(stage.ask_one(&node).await);
+        test.sim.set_state(I1, state).unwrap();
+        let instance = found(test.ask_one(&node).await);
         assert_eq!(instance.power, power, "{state:?}");
     }
     for state in ["destroyed", "expunging"] {
-        stage.deform(I1, &json!({ "state": state }));
-        let evidence = gone(stage.ask_one(&node).await);
+        test.deform(I1, &json!({ "state": state }));
+        let evidence = gone(test.ask_one(&node).await);
         assert!(evidence.text.ends_with(state), "{}", evidence.text);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_37_a_node_of_another_cloud_costs_no_call() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     for id in ["hcloud://42", "aws:///eu/i-1", "kind://x"] {
         let mut node = known("w", id);
         node.system_uuid = I1.to_owned();
-        assert_eq!(stage.cloud.match_node(&node).claim, Claim::Foreign);
-        let answer = stage.ask_one(&node).await;
+        assert_eq!(test.cloud.match_node(&node).claim, Claim::Foreign);
+        let answer = test.ask_one(&node).await;
         assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     }
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_38_a_waiting_node_whose_machine_is_unknown_is_not_ours() {
-    let stage = Harness::new().await;
-    let answer = stage.ask_one(&fresh("w", NOBODY)).await;
+    let test = Harness::new().await;
+    let answer = test.ask_one(&fresh("w", NOBODY)).await;
     assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
-    stage.calls();
+    test.calls();
     for nothing in ["", "not-a-uuid", "6f1d2c3b7a554e0c9b612d3e4f5a6b7c"] {
-        let answer = stage.ask_one(&fresh("w", nothing)).await;
+        let answer = test.ask_one(&fresh("w", nothing)).await;
         assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     }
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_83_a_settled_node_without_provider_id_goes_with_its_machine() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = known("w", "");
     node.system_uuid = I1.to_owned();
-    assert_eq!(stage.cloud.match_node(&node).claim, Claim::Mine);
-    found(stage.ask_one(&node).await);
-    stage.sim.destroy(I1).unwrap();
-    gone(stage.ask_one(&node).await);
+    assert_eq!(test.cloud.match_node(&node).claim, Claim::Mine);
+    found(test.ask_one(&node).await);
+    test.sim.destroy(I1).unwrap();
+    gone(test.ask_one(&node).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_92_an_id_that_is_no_uuid_and_of_no_override_costs_no_call() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     for id in [
         "exoscale://rack7-u12".to_owned(),
         format!("exoscale://ch-gva-2/{I1}"),
     ] {
         let node = known("w", &id);
-        let claim = stage.cloud.match_node(&node).claim;
+        let claim = test.cloud.match_node(&node).claim;
         assert!(matches!(claim, Claim::Malformed(_)), "{claim:?}");
-        let text = cannot_tell(stage.ask_one(&node).await);
+        let text = cannot_tell(test.ask_one(&node).await);
         assert!(text.contains(&id), "{text}");
     }
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_94_an_id_in_upper_case_is_asked_for_and_written_in_lower_case() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let node = fresh("w", &I1.to_uppercase());
-    let instance = found(stage.ask_one(&node).await);
-    assert_eq!(stage.calls()[0], format!("GET /v2/instance/{I1} 200"));
+    let instance = found(test.ask_one(&node).await);
+    assert_eq!(test.calls()[0], format!("GET /v2/instance/{I1} 200"));
     assert_eq!(
         instance.provider_id.unwrap().as_str(),
         format!("exoscale://{I1}")
@@ -335,8 +333,8 @@ async fn exoscale_case_94_an_id_in_upper_case_is_asked_for_and_written_in_lower_
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
-    let stage = Harness::new().await;
-    let fleet = stage.fleet("w", 5, "standard.small");
+    let test = Harness::new().await;
+    let fleet = test.fleet("w", 5, "standard.small");
     for (members, what) in [
         (json!({ "instance-type": null }), "instance-type"),
         (json!({ "name": null }), "name"),
@@ -346,11 +344,11 @@ async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
         ),
         (json!({ "public-ip": "nowhere" }), "nowhere"),
     ] {
-        stage.deform(I1, &members);
+        test.deform(I1, &members);
         let mut nodes = fleet.clone();
         nodes.insert(2, worker());
         for asked in [&nodes[2..3], &nodes[..]] {
-            let mut answers = stage.ask(asked).await;
+            let mut answers = test.ask(asked).await;
             let own = answers.remove(asked.len().min(3) - 1);
             let text = cannot_tell(own);
             assert!(text.contains(what), "{text}");
@@ -359,17 +357,17 @@ async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
                 "{answers:?}"
             );
         }
-        stage.wait(bowline_exoscale::LIST_AGE * 2).await;
+        test.wait(bowline_exoscale::LIST_AGE * 2).await;
     }
-    stage.deform(I1, &json!({}));
-    found(stage.ask_one(&worker()).await);
+    test.deform(I1, &json!({}));
+    found(test.ask_one(&worker()).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_describes_it() {
     const ZONE: &str = "topology.kubernetes.io/zone";
     const REGION: &str = "topology.kubernetes.io/region";
-    let stage =
+    let test =
         Harness::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
     let (here, there) = ("ch-gva-2", "de-fra-1");
     for (name, labels, disclaimed) in [
@@ -392,11 +390,11 @@ async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_
         let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         node.labels.extend(labels);
         assert_eq!(
-            stage.cloud.match_node(&node).other_account,
+            test.cloud.match_node(&node).other_account,
             disclaimed,
             "{name} {:?}",
             node.labels
         );
     }
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }

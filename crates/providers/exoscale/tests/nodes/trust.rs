@@ -14,12 +14,12 @@ fn i1() -> bowline_core::Node {
 
 #[tokio::test(start_paused = true)]
 async fn the_check_read_succeeds_only_if_the_credentials_hold() {
-    let stage = Harness::new().await;
-    stage.canary().await.unwrap();
+    let test = Harness::new().await;
+    test.canary().await.unwrap();
     // Whether an empty zone is the cluster's is decided for all clouds alike.
-    stage.sim.destroy(I1).unwrap();
-    stage.wait(Duration::from_millis(1)).await;
-    stage.canary().await.unwrap();
+    test.sim.destroy(I1).unwrap();
+    test.wait(Duration::from_millis(1)).await;
+    test.canary().await.unwrap();
     for denied in ["EXOother", "EXOnone"] {
         let refused = Harness::with(&[("EXOSCALE_API_KEY", denied)], "").await;
         refused.canary().await.unwrap_err();
@@ -28,25 +28,25 @@ async fn the_check_read_succeeds_only_if_the_credentials_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_instance_of_a_cluster_may_go() {
-    let stage = Harness::new().await;
-    found(stage.ask_one(&i1()).await);
-    stage.sim.destroy(I1).unwrap();
-    gone(stage.ask_one(&i1()).await);
-    stage.canary().await.unwrap();
+    let test = Harness::new().await;
+    found(test.ask_one(&i1()).await);
+    test.sim.destroy(I1).unwrap();
+    gone(test.ask_one(&i1()).await);
+    test.canary().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_list_an_instance_seen_before_is_the_proof() {
-    let stage = Harness::new().await;
-    stage.sim.deny(&["list-instances"]);
-    let error = stage.canary().await.unwrap_err().to_string();
+    let test = Harness::new().await;
+    test.sim.deny(&["list-instances"]);
+    let error = test.canary().await.unwrap_err().to_string();
     assert!(error.contains("list-instances"), "{error}");
-    found(stage.ask_one(&i1()).await);
-    stage.canary().await.unwrap();
-    stage.sim.destroy(I1).unwrap();
-    stage.canary().await.unwrap();
-    stage.sim.deny(&["get-instance"]);
-    stage.canary().await.unwrap_err();
+    found(test.ask_one(&i1()).await);
+    test.canary().await.unwrap();
+    test.sim.destroy(I1).unwrap();
+    test.canary().await.unwrap();
+    test.sim.deny(&["get-instance"]);
+    test.canary().await.unwrap_err();
 }
 
 #[tokio::test]
@@ -64,25 +64,25 @@ async fn new_credentials_have_an_account_of_their_own_to_prove() {
         ("EXOSCALE_API_SECRET", ""),
         ("EXOSCALE_API_CREDENTIALS_FILE", path),
     ];
-    let stage = Harness::with(&given, "").await;
-    found(stage.ask_one(&i1()).await);
-    stage.canary().await.unwrap();
-    let first = stage.cloud.account().unwrap();
+    let test = Harness::with(&given, "").await;
+    found(test.ask_one(&i1()).await);
+    test.canary().await.unwrap();
+    let first = test.cloud.account().unwrap();
     // The key of another organisation: the simulated cloud has one, so that its instances go.
-    stage.sim.destroy(I1).unwrap();
-    stage.sim.set_key("EXOsecond", Key::new("s2"));
+    test.sim.destroy(I1).unwrap();
+    test.sim.set_key("EXOsecond", Key::new("s2"));
     write("EXOsecond", "s2");
     let second = || {
-        let calls = stage.world.journal.entries();
+        let calls = test.world.journal.entries();
         calls.iter().any(|call| call.caller == "EXOsecond")
     };
     while !second() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    while stage.cloud.account().unwrap() == first {
+    while test.cloud.account().unwrap() == first {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    stage.canary().await.unwrap();
-    let answer = stage.ask_one(&i1()).await;
+    test.canary().await.unwrap();
+    let answer = test.ask_one(&i1()).await;
     assert!(matches!(answer, Lookup::Gone(_)), "the guard holds it back");
 }

@@ -24,7 +24,7 @@ pub(crate) const I3: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7e";
 /// An instance of no pool.
 pub(crate) const I4: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f";
 
-pub(crate) async fn stage(seed: u64, file: &str) -> kit::Harness<Exoscale> {
+pub(crate) async fn test(seed: u64, file: &str) -> kit::Harness<Exoscale> {
     let simulation = Simulation::new(seed, AUTHORITY, simulated);
     let cloud = provider(&simulation.world, file).await;
     simulation.world.journal.clear();

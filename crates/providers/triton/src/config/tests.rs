@@ -10,7 +10,7 @@ use super::*;
 use crate::keys::examples::{RSA_FINGERPRINT, RSA_OPENSSH, RSA_PKCS1, V4_FINGERPRINT, p256_of_v4};
 
 #[derive(Clone, Default)]
-struct Stage {
+struct Harness {
     flags: BTreeMap<String, String>,
     secret: Option<SecretContent>,
     environment: BTreeMap<String, String>,
@@ -31,7 +31,7 @@ const ORIGINAL: [(&str, &str); 4] = [
     ("SDC_PRIVATE_KEY", RSA_PKCS1),
 ];
 
-impl Stage {
+impl Harness {
     fn environment(pairs: &[(&str, &str)]) -> Self {
         let environment = texts(pairs);
         Self {
@@ -139,7 +139,7 @@ impl Stage {
 
 #[test]
 fn without_anything_each_missing_value_is_named_with_where_to_give_it() {
-    let wrong = Stage::default().wrong();
+    let wrong = Harness::default().wrong();
     let lines: Vec<&str> = wrong.lines().collect();
     assert_eq!(
         lines,
@@ -156,29 +156,29 @@ fn without_anything_each_missing_value_is_named_with_where_to_give_it() {
 
 #[test]
 fn triton_case_03_a_key_id_of_another_key_is_refused_with_both_fingerprints() {
-    let other = Stage::working().with("SDC_KEY_ID", V4_FINGERPRINT);
+    let other = Harness::working().with("SDC_KEY_ID", V4_FINGERPRINT);
     other.complains(&[V4_FINGERPRINT, RSA_FINGERPRINT]);
     other.complains_first("SDC_KEY_ID is ");
-    let none = Stage::working().with("SDC_KEY_ID", "my key");
+    let none = Harness::working().with("SDC_KEY_ID", "my key");
     none.complains_first("SDC_KEY_ID: \"my key\" is no fingerprint");
     // Not given at all it is derived.
-    let derived = Stage::working().without("SDC_KEY_ID");
+    let derived = Harness::working().without("SDC_KEY_ID");
     assert_eq!(derived.key(), RSA_FINGERPRINT);
 }
 
 #[test]
 fn triton_case_10_the_originals_own_name_wins_then_triton_then_sdc() {
-    let all = Stage::working()
+    let all = Harness::working()
         .with("TRITON_URL", "https://b")
         .with("SDC_URL", "https://c");
     assert_eq!(all.host(), "a");
     let two = all.without("SDC_ENDPOINT");
     assert_eq!(two.host(), "b");
     assert_eq!(two.clone().with("TRITON_URL", "").host(), "c");
-    let account = Stage::working().with("TRITON_ACCOUNT", "other");
+    let account = Harness::working().with("TRITON_ACCOUNT", "other");
     assert_eq!(account.account(), "other");
     let key = p256_of_v4();
-    let keys = Stage::working()
+    let keys = Harness::working()
         .without("SDC_KEY_ID")
         .with("TRITON_KEY_MATERIAL", &key);
     assert_eq!(keys.key(), RSA_FINGERPRINT);
@@ -193,32 +193,34 @@ fn triton_case_11_the_originals_file_is_read_and_the_environment_wins_over_it() 
          triton-account = \"acme\"\nTRITON-KEY-ID = {RSA_FINGERPRINT}\n\
          triton-private-key = \"{key}\"\n"
     );
-    let stage = Stage::default().file(&file);
-    let endpoint = stage.connection().endpoint.to_string();
+    let test = Harness::default().file(&file);
+    let endpoint = test.connection().endpoint.to_string();
     assert_eq!(endpoint, "https://a/prefix");
     assert_eq!(
-        (stage.account(), stage.key()),
+        (test.account(), test.key()),
         ("acme".into(), RSA_FINGERPRINT.into())
     );
     let unquoted = file.replace(&format!("\"{key}\""), &key);
-    assert_eq!(Stage::default().file(&unquoted).key(), RSA_FINGERPRINT);
-    let connection = stage.with("SDC_ACCOUNT", "other").connection();
+    assert_eq!(Harness::default().file(&unquoted).key(), RSA_FINGERPRINT);
+    let connection = test.with("SDC_ACCOUNT", "other").connection();
     assert_eq!(connection.owner.account, "other");
     assert_eq!(connection.endpoint.to_string(), "https://a/prefix");
 }
 
 #[test]
 fn triton_case_80_a_sub_user_and_act_as_exclude_each_other() {
-    let both = Stage::working().with("TRITON_USER", "bowline");
+    let both = Harness::working().with("TRITON_USER", "bowline");
     let both = both.flag("triton-act-as", "shop");
     both.complains(&[
         "triton-user (TRITON_USER)",
         "triton-act-as (--triton-act-as)",
     ]);
-    let act_as = Stage::working().with("TRITON_ACT_AS", "shop").connection();
+    let act_as = Harness::working()
+        .with("TRITON_ACT_AS", "shop")
+        .connection();
     assert_eq!(act_as.login(), "shop");
     assert_eq!(act_as.owner.account, "acme");
-    let user = Stage::working().with("SDC_USER", "bowline").connection();
+    let user = Harness::working().with("SDC_USER", "bowline").connection();
     assert_eq!(user.login(), "acme");
     assert_eq!(user.owner.user.as_deref(), Some("bowline"));
 }
@@ -226,42 +228,42 @@ fn triton_case_80_a_sub_user_and_act_as_exclude_each_other() {
 #[test]
 fn flags_win_over_the_secret_that_over_the_environment_and_that_over_the_file() {
     let file = "[Global]\ntriton-account = file\ntriton-endpoint = https://file\nqps = 7\n";
-    let stage = Stage::environment(&[("SDC_PRIVATE_KEY", RSA_PKCS1)]).file(file);
-    assert_eq!(stage.account(), "file");
-    let stage = stage.with("SDC_ACCOUNT", "environment");
-    assert_eq!(stage.account(), "environment");
-    let stage = stage.secret(&[("triton-account", "secret"), ("triton-url", "https://s")]);
-    assert_eq!(stage.account(), "secret");
-    assert_eq!(stage.host(), "s");
-    let stage = stage.flag("triton-account", "flag");
-    assert_eq!(stage.account(), "flag");
-    assert_eq!(stage.config().calls.qps, 7);
+    let test = Harness::environment(&[("SDC_PRIVATE_KEY", RSA_PKCS1)]).file(file);
+    assert_eq!(test.account(), "file");
+    let test = test.with("SDC_ACCOUNT", "environment");
+    assert_eq!(test.account(), "environment");
+    let test = test.secret(&[("triton-account", "secret"), ("triton-url", "https://s")]);
+    assert_eq!(test.account(), "secret");
+    assert_eq!(test.host(), "s");
+    let test = test.flag("triton-account", "flag");
+    assert_eq!(test.account(), "flag");
+    assert_eq!(test.config().calls.qps, 7);
     // Blanks count as unset.
-    assert_eq!(stage.flag("triton-account", " ").account(), "secret");
+    assert_eq!(test.flag("triton-account", " ").account(), "secret");
 }
 
 #[test]
 fn every_name_of_every_value_is_read() {
-    let secret_order = Stage::working().secret(&[
+    let secret_order = Harness::working().secret(&[
         ("SDC_URL", "https://second"),
         ("TRITON_URL", "https://third"),
         ("triton-url", "https://last"),
     ]);
     assert_eq!(secret_order.host(), "second");
     let key = p256_of_v4();
-    let base = Stage::environment(&[("SDC_ENDPOINT", "https://a"), ("SDC_ACCOUNT", "acme")]);
+    let base = Harness::environment(&[("SDC_ENDPOINT", "https://a"), ("SDC_ACCOUNT", "acme")]);
     let in_secret = base.clone().secret(&[("triton-key", &key)]);
     assert_eq!(in_secret.key(), V4_FINGERPRINT);
     for name in ["TRITON_KEY_FILE", "SDC_KEY_FILE"] {
-        let stage = base.clone().with(name, "/keys/id").disk("/keys/id", &key);
-        assert_eq!(stage.key(), V4_FINGERPRINT);
+        let test = base.clone().with(name, "/keys/id").disk("/keys/id", &key);
+        assert_eq!(test.key(), V4_FINGERPRINT);
     }
     // Only these may name a file, and what names none is taken for a key.
     for name in ["TRITON_KEY_MATERIAL", "SDC_KEY_MATERIAL"] {
-        let stage = base.clone().with(name, "/keys/id");
-        let there = stage.clone().disk("/keys/id", &key);
+        let test = base.clone().with(name, "/keys/id");
+        let there = test.clone().disk("/keys/id", &key);
         assert_eq!(there.key(), V4_FINGERPRINT);
-        stage.complains(&["this is no private key"]);
+        test.complains(&["this is no private key"]);
     }
     let path = base.clone().with("SDC_PRIVATE_KEY", "/keys/id");
     let path = path.disk("/keys/id", &key);
@@ -279,14 +281,14 @@ fn every_name_of_every_value_is_read() {
 #[test]
 fn an_encrypted_key_needs_its_passphrase() {
     let encrypted = include_str!("../keys/examples/p256.encrypted");
-    let stage = Stage::working()
+    let test = Harness::working()
         .without("SDC_KEY_ID")
         .with("SDC_PRIVATE_KEY", encrypted);
-    stage.complains(&["SDC_PRIVATE_KEY", "TRITON_KEY_PASSPHRASE"]);
+    test.complains(&["SDC_PRIVATE_KEY", "TRITON_KEY_PASSPHRASE"]);
     let (name, right) = ("TRITON_KEY_PASSPHRASE", "correct horse");
-    stage.clone().with(name, right).config();
-    stage.clone().secret(&[(name, right)]).config();
-    let wrong = stage.with(name, "hunter2").wrong();
+    test.clone().with(name, right).config();
+    test.clone().secret(&[(name, right)]).config();
+    let wrong = test.with(name, "hunter2").wrong();
     assert!(!wrong.contains("hunter2"), "{wrong}");
 }
 
@@ -302,28 +304,28 @@ fn certificates_are_skipped_as_the_official_tools_read_it() {
         ("SDC_SKIP_TLS_VERIFY", "false", true),
         ("SDC_SKIP_TLS_VERIFY", "", false),
     ] {
-        let stage = Stage::working().with(name, value);
-        assert_eq!(stage.connection().insecure, wanted, "{name}={value}");
+        let test = Harness::working().with(name, value);
+        assert_eq!(test.connection().insecure, wanted, "{name}={value}");
     }
     // The first one that is set wins.
-    let stage = Stage::working()
+    let test = Harness::working()
         .with("TRITON_TLS_INSECURE", "0")
         .with("SDC_TESTING", "1");
-    assert!(!stage.connection().insecure);
-    let flag = Stage::working().flag("triton-tls-insecure", "maybe");
+    assert!(!test.connection().insecure);
+    let flag = Harness::working().flag("triton-tls-insecure", "maybe");
     flag.complains(&["--triton-tls-insecure: \"maybe\""]);
-    let file = Stage::working()
+    let file = Harness::working()
         .with("TRITON_CA_FILE", "/ca.pem")
         .disk("/ca.pem", "PEM");
     assert_eq!(file.connection().authorities.unwrap().pem, "PEM");
-    let secret = Stage::working().secret(&[("ca.crt", "PEM")]).connection();
+    let secret = Harness::working().secret(&[("ca.crt", "PEM")]).connection();
     let origin = secret.authorities.unwrap().origin;
     assert_eq!(origin, "key ca.crt of the Secret");
 }
 
 #[test]
 fn the_defaults_are_those_of_the_reference() {
-    let config = Stage::working().config();
+    let config = Harness::working().config();
     assert_eq!(
         config.calls,
         CallConfig {
@@ -367,7 +369,7 @@ fn behaviour_is_read_from_both_forms_of_the_file() {
         routes:\n  enabled: true\n  networks: [My-Fabric]\nmetrics:\n  mode: export\n\
         \x20 cmonEndpoint: https://cmon.eg-1.cns.example.com:9163\n";
     for file in [gcfg, yaml] {
-        let config = Stage::working().file(file).config();
+        let config = Harness::working().file(file).config();
         assert_eq!(config.warnings, [""; 0], "{file}");
         assert_eq!(config.cluster_name, "prod");
         let calls = &config.calls;
@@ -388,7 +390,7 @@ fn behaviour_is_read_from_both_forms_of_the_file() {
         assert_eq!(config.metrics.mode, MetricsMode::Export);
         assert!(config.metrics.cmon_endpoint.is_some());
     }
-    let environment = Stage::working()
+    let environment = Harness::working()
         .file(gcfg)
         .with("TRITON_LB_IMAGE", "clb-2")
         .with("TRITON_LB_PACKAGE", "g4")
@@ -432,26 +434,26 @@ fn every_wrong_value_is_named() {
         ("Routes", "enabled", "perhaps"),
         ("Metrics", "mode", "push"),
     ] {
-        let stage = Stage::working().file(&format!("[{section}]\n{key} = {value}\n"));
+        let test = Harness::working().file(&format!("[{section}]\n{key} = {value}\n"));
         let words = format!("configuration [{section}] {key}: {value:?} is not allowed");
-        stage.complains_first(&words);
+        test.complains_first(&words);
     }
     for account in ["aaaaaaaa-0000-4000-8000-00000000000a", "a/b", "my", "a\"b"] {
-        let stage = Stage::working().with("SDC_ACCOUNT", account);
-        stage.complains_first("configuration SDC_ACCOUNT: ");
+        let test = Harness::working().with("SDC_ACCOUNT", account);
+        test.complains_first("configuration SDC_ACCOUNT: ");
     }
-    let stage = Stage::working().with("SDC_ENDPOINT", "https://u:hunter2@a");
-    stage.complains_first("SDC_ENDPOINT: the URL holds");
-    let stage = Stage::working().file("[LoadBalancer]\nmode = clb\n");
-    stage.complains(&["TRITON_LB_PACKAGE"]);
-    let stage = Stage::working().file("[Metrics]\ncmon-endpoint = nowhere\n");
-    stage.complains_first("[Metrics] cmon-endpoint: ");
+    let test = Harness::working().with("SDC_ENDPOINT", "https://u:hunter2@a");
+    test.complains_first("SDC_ENDPOINT: the URL holds");
+    let test = Harness::working().file("[LoadBalancer]\nmode = clb\n");
+    test.complains(&["TRITON_LB_PACKAGE"]);
+    let test = Harness::working().file("[Metrics]\ncmon-endpoint = nowhere\n");
+    test.complains_first("[Metrics] cmon-endpoint: ");
 }
 
 #[test]
 fn what_is_not_known_is_a_warning_and_what_cannot_be_read_an_error() {
     let gcfg = "[Global]\ntriton-acount = acme\n[Elsewhere]\nkey = value\n";
-    let warnings = Stage::working().file(gcfg).config().warnings;
+    let warnings = Harness::working().file(gcfg).config().warnings;
     assert_eq!(
         warnings,
         [
@@ -460,7 +462,7 @@ fn what_is_not_known_is_a_warning_and_what_cannot_be_read_an_error() {
         ]
     );
     let yaml = "global:\n  tritonAcount: acme\n  tritonUser: ~\nelsewhere: {a: [b]}\nnodes:\n";
-    let warnings = Stage::working().file(yaml).config().warnings;
+    let warnings = Harness::working().file(yaml).config().warnings;
     let known = ["key global.tritonAcount", "section elsewhere"];
     assert_eq!(warnings, known.map(|it| format!("{it} is not known")));
     for (file, words) in [
@@ -477,21 +479,21 @@ fn what_is_not_known_is_a_warning_and_what_cannot_be_read_an_error() {
         ("global: {tritonAccount: [hunter2]}\n", "line 1"),
         ("global: {a: b\n", "line"),
     ] {
-        let stage = Stage::working().file(file);
-        stage.complains_first("the cloud config file cannot be read: ");
-        stage.complains(&[words]);
-        assert!(!stage.wrong().contains("hunter2"), "{words}");
+        let test = Harness::working().file(file);
+        test.complains_first("the cloud config file cannot be read: ");
+        test.complains(&[words]);
+        assert!(!test.wrong().contains("hunter2"), "{words}");
     }
     for empty in ["", "\n # nothing\n", "---\n"] {
-        Stage::working().file(empty).config();
+        Harness::working().file(empty).config();
     }
 }
 
 #[test]
 fn what_is_written_in_yaml_is_not_guessed_about() {
     let yaml = "global:\n  tritonAccount: 0123\n  tritonUser: no\n  tritonRoles: ops\n";
-    let stage = Stage::working().without("SDC_ACCOUNT");
-    let connection = stage.file(yaml).connection();
+    let test = Harness::working().without("SDC_ACCOUNT");
+    let connection = test.file(yaml).connection();
     assert_eq!(connection.owner.account, "0123");
     assert_eq!(connection.owner.user.as_deref(), Some("no"));
     assert_eq!(connection.roles, ["ops"]);
@@ -504,7 +506,7 @@ fn several_data_centers_are_several_clouds() {
         "global: {qps: 7}\nprofiles:\n",
     ] {
         assert_eq!(
-            Stage::default().file(file).wrong(),
+            Harness::default().file(file).wrong(),
             "profiles: a Triton cloud is one data center; write each of them as a cloud of its own \
              in bowline.yaml (--config)"
         );
@@ -515,7 +517,7 @@ fn several_data_centers_are_several_clouds() {
 fn no_secret_is_shown() {
     let content = SecretContent::new(texts(&[("SDC_PRIVATE_KEY", "hunter2")]));
     assert_eq!(format!("{content:?}"), r#"{"SDC_PRIVATE_KEY"}"#);
-    let config = Stage::working().config();
+    let config = Harness::working().config();
     assert!(!format!("{config:?}").contains("MIIEpAIBAAKCAQEAr"));
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::want::{self, MOST_ENTRIES, Machines, Managed};
 use super::*;
 use crate::reload::Environment;
-use crate::testing::{Stage, config, machine, node, refusal, reply, with};
+use crate::testing::{Harness, config, machine, node, refusal, reply, with};
 
 const FABRIC: Uuid = Uuid::from_u128(2);
 
@@ -196,7 +196,7 @@ fn of_several_cards_on_a_network_the_first_counts() {
 }
 
 /// A data center with one fabric network, on which others write too.
-struct Shop {
+struct RouteHarness {
     routes: BTreeMap<String, String>,
     /// What others make of the routes after each of our writes, in turn.
     others: Vec<BTreeMap<String, String>>,
@@ -210,55 +210,58 @@ fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn shop(routes: &[(&str, &str)], others: &[&[(&str, &str)]]) -> (Stage, Arc<Mutex<Shop>>) {
-    let shop = Arc::new(Mutex::new(Shop {
+fn harness(
+    routes: &[(&str, &str)],
+    others: &[&[(&str, &str)]],
+) -> (Harness, Arc<Mutex<RouteHarness>>) {
+    let harness = Arc::new(Mutex::new(RouteHarness {
         routes: map(routes),
         others: others.iter().rev().map(|it| map(it)).collect(),
         writes: 0,
     }));
-    let shared = Arc::clone(&shop);
-    let stage = Stage::new(move |request| {
-        let mut shop = shared.lock().unwrap();
-        let network = |shop: &Shop| {
+    let shared = Arc::clone(&harness);
+    let test = Harness::new(move |request| {
+        let mut harness = shared.lock().unwrap();
+        let network = |harness: &RouteHarness| {
             json!({"id": FABRIC, "name": "net", "fabric": true, "vlan_id": 2,
-                "subnet": "10.20.0.0/24", "routes": shop.routes})
+                "subnet": "10.20.0.0/24", "routes": harness.routes})
         };
         match (request.method().as_str(), request.uri().path()) {
-            ("GET", "/acme/networks") => reply(200, &json!([network(&shop)])),
+            ("GET", "/acme/networks") => reply(200, &json!([network(&harness)])),
             ("GET", "/acme/machines") => {
                 let one = json!({"id": Uuid::from_u128(1), "name": "n1", "state": "running",
                     "nics": [{"ip": "10.20.0.1", "network": FABRIC, "primary": true}]});
                 with(reply(200, &json!([one])), "x-resource-count", "1")
             }
-            ("GET", path) if path.contains("/fabrics/") => reply(200, &network(&shop)),
+            ("GET", path) if path.contains("/fabrics/") => reply(200, &network(&harness)),
             ("PUT", path) if path.contains("/fabrics/") => {
                 let body: Value = serde_json::from_slice(request.body()).unwrap();
-                shop.routes = serde_json::from_value(body["routes"].clone()).unwrap();
-                shop.writes += 1;
-                let answer = reply(200, &network(&shop));
-                if let Some(others) = shop.others.pop() {
-                    shop.routes = others;
+                harness.routes = serde_json::from_value(body["routes"].clone()).unwrap();
+                harness.writes += 1;
+                let answer = reply(200, &network(&harness));
+                if let Some(others) = harness.others.pop() {
+                    harness.routes = others;
                 }
                 answer
             }
             (method, path) => refusal(404, "ResourceNotFound", &format!("{method} {path}")),
         }
     });
-    (stage, shop)
+    (test, harness)
 }
 
-fn routes(stage: &Stage, variables: &[(&str, &str)]) -> FabricRoutes {
+fn routes(test: &Harness, variables: &[(&str, &str)]) -> FabricRoutes {
     let variables = map(variables);
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let config = config(&[], None);
     let metrics = crate::TritonMetrics::default();
-    let context = Context::new(config, &environment, &stage.surroundings(), &metrics);
+    let context = Context::new(config, &environment, &test.surroundings(), &metrics);
     FabricRoutes::new(&context.unwrap())
 }
 
 /// One round as a controller makes it.
-async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
-    let routes = routes(stage, &[]);
+async fn round(test: &Harness, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
+    let routes = routes(test, &[]);
     let question = question(nodes);
     let survey = routes.survey(&question).await.unwrap();
     let hood = RouteNodes::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
@@ -279,13 +282,13 @@ const STRAY: (&str, &str) = ("10.244.7.0/24", "10.20.0.200");
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_writes_at_the_same_time_is_kept() {
     let theirs = ("10.98.0.0/16", "linklocal");
-    let (stage, shop) = shop(&[FOREIGN, STRAY], &[&[FOREIGN, STRAY, theirs]]);
-    let outcomes = round(&stage, &[known(1, &["10.244.1.0/24"])]).await;
+    let (test, harness) = harness(&[FOREIGN, STRAY], &[&[FOREIGN, STRAY, theirs]]);
+    let outcomes = round(&test, &[known(1, &["10.244.1.0/24"])]).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     assert_eq!(outcomes.len(), 2);
-    let shop = shop.lock().unwrap();
-    assert_eq!(shop.routes, map(&[FOREIGN, OURS, theirs]));
-    assert_eq!(shop.writes, 2);
+    let harness = harness.lock().unwrap();
+    assert_eq!(harness.routes, map(&[FOREIGN, OURS, theirs]));
+    assert_eq!(harness.writes, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,13 +298,13 @@ async fn a_network_that_never_rests_is_given_up_for_now() {
         &[("10.99.0.0/16", "10.20.0.3")],
         &[("10.99.0.0/16", "10.20.0.4")],
     ];
-    let (stage, shop) = shop(&[FOREIGN], theirs);
-    let outcomes = round(&stage, &[known(1, &["10.244.1.0/24"])]).await;
+    let (test, harness) = harness(&[FOREIGN], theirs);
+    let outcomes = round(&test, &[known(1, &["10.244.1.0/24"])]).await;
     let error = outcomes[0].as_ref().unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
-    assert_eq!(shop.lock().unwrap().writes, WRITES);
+    assert_eq!(harness.lock().unwrap().writes, WRITES);
     assert_eq!(
-        shop.lock().unwrap().routes["10.99.0.0/16"],
+        harness.lock().unwrap().routes["10.99.0.0/16"],
         "10.20.0.4",
         "theirs"
     );
@@ -309,10 +312,10 @@ async fn a_network_that_never_rests_is_given_up_for_now() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_as_it_should_be_is_not_written() {
-    let (stage, shop) = shop(&[FOREIGN, OURS], &[]);
-    let outcomes = round(&stage, &[known(1, &["10.244.1.0/24"])]).await;
+    let (test, harness) = harness(&[FOREIGN, OURS], &[]);
+    let outcomes = round(&test, &[known(1, &["10.244.1.0/24"])]).await;
     assert!(outcomes.is_empty());
-    assert_eq!(shop.lock().unwrap().writes, 0);
+    assert_eq!(harness.lock().unwrap().writes, 0);
 }
 
 #[test]
@@ -331,7 +334,7 @@ fn what_changed_since_it_was_seen_is_not_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn the_pod_that_is_told_about_is_the_manager_s_own() {
-    let stage = Stage::new(|_| reply(200, &json!({})));
+    let test = Harness::new(|_| reply(200, &json!({})));
     for (variables, expected) in [
         (
             &[("POD_NAME", "bowline-0"), ("POD_NAMESPACE", "kube-system")][..],
@@ -340,7 +343,7 @@ async fn the_pod_that_is_told_about_is_the_manager_s_own() {
         (&[("POD_NAME", "bowline-0")], None),
         (&[], None),
     ] {
-        let advice = routes(&stage, variables).advice().unwrap();
+        let advice = routes(&test, variables).advice().unwrap();
         assert_eq!(advice.pod, expected);
         assert_eq!(advice.remark.reason, "RoutesNeedSpoofing");
         assert!(advice.remark.message.contains("allow_ip_spoofing"));

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_14_every_request_carries_the_cookie_and_nothing_else() {
-    let stage = Harness::configured("").await;
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::configured("").await;
+    found(test.ask_one(&w1()).await);
     wait(Duration::from_secs(10)).await;
-    let heard = stage.sim.heard();
+    let heard = test.sim.heard();
     assert!(heard.len() > 5, "{heard:?}");
     for request in heard {
         let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
@@ -36,9 +36,9 @@ async fn xenorchestra_case_11_requests_go_below_the_path_of_the_url() {
         ..Quirks::default()
     };
     let file = format!("url: http://xo.sim/base/\ntoken: {DEFAULT_TOKEN}\nevents: no\n");
-    let stage = Harness::of(&file, quirks).await;
-    found(stage.ask_one(&w1()).await);
-    let heard = stage.sim.heard();
+    let test = Harness::of(&file, quirks).await;
+    found(test.ask_one(&w1()).await);
+    let heard = test.sim.heard();
     assert!(
         heard
             .iter()
@@ -118,18 +118,18 @@ async fn xenorchestra_case_12_white_space_around_a_token_is_not_sent() {
         _ => None,
     };
     let config = Config::read(variable, None).unwrap();
-    let stage = Harness::raw(&config, Quirks::default(), AUTHORITY);
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::raw(&config, Quirks::default(), AUTHORITY);
+    found(test.ask_one(&w1()).await);
 }
 
-/// A stage whose configuration is in a file, with that token.
+/// A test whose configuration is in a file, with that token.
 async fn in_file(folder: &std::path::Path, token: &str) -> (Harness, std::path::PathBuf) {
     let path = folder.join("config.yaml");
     std::fs::write(&path, content(token)).unwrap();
     let config = Config::of_file(&content(token)).unwrap().following(&path);
-    let stage = Harness::raw(&config, Quirks::default(), AUTHORITY);
+    let test = Harness::raw(&config, Quirks::default(), AUTHORITY);
     wait(Duration::from_secs(1)).await;
-    (stage, path)
+    (test, path)
 }
 
 fn content(token: &str) -> String {
@@ -139,40 +139,38 @@ fn content(token: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_18_a_refused_token_is_an_error_and_the_file_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (stage, path) = in_file(folder.path(), DEFAULT_TOKEN).await;
-    found(stage.presence(&w1()).await);
-    stage.sim.revoke_token(DEFAULT_TOKEN);
-    stage.sim.destroy(VM1).unwrap();
-    let error = cannot_tell(stage.presence(&w1()).await);
+    let (test, path) = in_file(folder.path(), DEFAULT_TOKEN).await;
+    found(test.presence(&w1()).await);
+    test.sim.revoke_token(DEFAULT_TOKEN);
+    test.sim.destroy(VM1).unwrap();
+    let error = cannot_tell(test.presence(&w1()).await);
     assert!(error.contains("401"), "{error}");
     // The next question finds the new one, without waiting for the next look at the file.
     let token = "a-new-token-of-the-same-user";
-    stage
-        .sim
+    test.sim
         .set_token(token, bowline_simulator_xenorchestra::DEFAULT_USER);
     std::fs::write(&path, content(token)).unwrap();
-    crate::harness::gone(stage.presence(&w1()).await);
+    crate::harness::gone(test.presence(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_changes_is_used_and_one_that_is_wrong_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let (stage, path) = in_file(folder.path(), DEFAULT_TOKEN).await;
+    let (test, path) = in_file(folder.path(), DEFAULT_TOKEN).await;
     let new = "a-new-token-of-the-same-user";
-    stage
-        .sim
+    test.sim
         .set_token(new, bowline_simulator_xenorchestra::DEFAULT_USER);
     // Not a file at all, then a half written one: nothing changes.
     std::fs::remove_file(&path).unwrap();
     wait(Duration::from_secs(30)).await;
     std::fs::write(&path, "url: http://xo.sim\ntok").unwrap();
     wait(Duration::from_secs(30)).await;
-    found(stage.presence(&w1()).await);
+    found(test.presence(&w1()).await);
     std::fs::write(&path, content(new)).unwrap();
     wait(Duration::from_secs(30)).await;
-    stage.sim.heard();
-    found(stage.presence(&w1()).await);
-    let last = stage.sim.heard().pop().unwrap();
+    test.sim.heard();
+    found(test.presence(&w1()).await);
+    let last = test.sim.heard().pop().unwrap();
     assert_eq!(
         last.header("cookie"),
         Some(format!("authenticationToken={new}").as_str())

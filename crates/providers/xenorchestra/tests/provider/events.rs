@@ -9,67 +9,66 @@ use crate::harness::{H1, H2, Harness, PA, VM1, cannot_tell, found, fresh, gone, 
 
 /// With events, followed since the first question.
 async fn followed() -> Harness {
-    let stage = Harness::configured("").await;
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::configured("").await;
+    found(test.ask_one(&w1()).await);
     wait(Duration::from_secs(5)).await;
-    assert_eq!(stage.sim.listening(), 1);
-    stage.calls();
-    stage
+    assert_eq!(test.sim.listening(), 1);
+    test.calls();
+    test
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_events_are_followed_nothing_is_asked() {
-    let stage = followed().await;
+    let test = followed().await;
     for _ in 0..10 {
-        assert_eq!(found(stage.ask_one(&w1()).await).zone, H1);
+        assert_eq!(found(test.ask_one(&w1()).await).zone, H1);
         wait(Duration::from_secs(60)).await;
     }
-    assert_eq!(stage.calls(), [""; 0]);
-    stage.sim.migrate(VM1, H2).unwrap();
-    stage.sim.rename_host(H2, "renamed").unwrap();
+    assert_eq!(test.calls(), [""; 0]);
+    test.sim.migrate(VM1, H2).unwrap();
+    test.sim.rename_host(H2, "renamed").unwrap();
     wait(Duration::from_secs(2)).await;
-    let moved = found(stage.ask_one(&w1()).await);
+    let moved = found(test.ask_one(&w1()).await);
     assert_eq!(moved.zone, H2);
     assert_eq!(
         moved.extra_labels["topology.k8s.xenorchestra/host_name_label"],
         "renamed"
     );
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
     // Before a node is tainted or deleted, its VM is asked for.
-    found(stage.presence(&w1()).await);
-    assert_eq!(stage.calls(), [format!("GET /rest/v0/vms/{VM1} 200")]);
+    found(test.presence(&w1()).await);
+    assert_eq!(test.calls(), [format!("GET /rest/v0/vms/{VM1} 200")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_vm_is_found_before_and_after_its_event() {
-    let stage = followed().await;
-    let id = stage
+    let test = followed().await;
+    let id = test
         .sim
         .add_vm(&VmSpec::named("worker-3").host(H1))
         .unwrap();
-    found(stage.ask_one(&fresh("w3", &id)).await);
+    found(test.ask_one(&fresh("w3", &id)).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_85_what_is_removed_is_asked_for_and_after_a_break_all_is_listed() {
-    let stage = followed().await;
-    stage
-        .sim
+    let test = followed().await;
+    test.sim
         .set_connection(PA, Connection::Disconnected)
         .unwrap();
     wait(Duration::from_secs(2)).await;
     for _ in 0..2 {
-        let error = cannot_tell(stage.ask_one(&w1()).await);
+        let error = cannot_tell(test.ask_one(&w1()).await);
         assert!(error.contains("not connected"), "{error}");
-        cannot_tell(stage.presence(&w1()).await);
+        cannot_tell(test.presence(&w1()).await);
     }
     // The stream breaks, and the pool comes back, with another name, while nobody listens.
-    stage.world.faults.cut_streams(NAME);
-    stage.sim.set_connection(PA, Connection::Connected).unwrap();
-    stage.sim.rename(VM1, "renamed").unwrap();
-    stage.calls();
+    test.world.faults.cut_streams(NAME);
+    test.sim.set_connection(PA, Connection::Connected).unwrap();
+    test.sim.rename(VM1, "renamed").unwrap();
+    test.calls();
     wait(Duration::from_secs(30)).await;
-    let calls = stage.calls();
+    let calls = test.calls();
     let place = |call: &str| calls.iter().position(|it| it.starts_with(call)).unwrap();
     assert!(
         place("GET /rest/v0/events") < place("POST /rest/v0/events/"),
@@ -79,21 +78,21 @@ async fn xenorchestra_case_85_what_is_removed_is_asked_for_and_after_a_break_all
         place("POST /rest/v0/events/") < place("GET /rest/v0/vms"),
         "{calls:?}"
     );
-    let instance = found(stage.ask_one(&w1()).await);
+    let instance = found(test.ask_one(&w1()).await);
     assert_eq!(
         instance.extra_labels["vm.k8s.xenorchestra/name_label"],
         "renamed"
     );
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_is_deleted_is_gone_by_proof_and_not_by_its_event() {
-    let stage = followed().await;
-    stage.sim.destroy(VM1).unwrap();
+    let test = followed().await;
+    test.sim.destroy(VM1).unwrap();
     wait(Duration::from_secs(2)).await;
-    gone(stage.presence(&w1()).await);
-    assert_eq!(stage.calls().len(), 3, "the VM, its pool, its hosts");
+    gone(test.presence(&w1()).await);
+    assert_eq!(test.calls().len(), 3, "the VM, its pool, its hosts");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,23 +105,23 @@ async fn a_server_without_events_is_asked() {
         "url: http://xo.sim\ntoken: {}\n",
         bowline_simulator_xenorchestra::DEFAULT_TOKEN
     );
-    let stage = Harness::of(&file, quirks).await;
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::of(&file, quirks).await;
+    found(test.ask_one(&w1()).await);
     wait(Duration::from_secs(1800)).await;
     let events = |calls: Vec<String>| calls.iter().filter(|it| it.contains("/events")).count();
-    assert_eq!(events(stage.calls()), 1);
-    stage.sim.migrate(VM1, H2).unwrap();
-    assert_eq!(found(stage.ask_one(&w1()).await).zone, H2);
+    assert_eq!(events(test.calls()), 1);
+    test.sim.migrate(VM1, H2).unwrap();
+    assert_eq!(found(test.ask_one(&w1()).await).zone, H2);
     // It may be a newer one an hour later.
-    stage.sim.set_quirks(|quirks| quirks.no_events = false);
+    test.sim.set_quirks(|quirks| quirks.no_events = false);
     wait(Duration::from_secs(3600)).await;
-    assert_eq!(stage.sim.listening(), 1);
+    assert_eq!(test.sim.listening(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_nodes_at_rest_cost_nothing() {
-    let stage = followed().await;
-    let ids = stage
+    let test = followed().await;
+    let ids = test
         .sim
         .add_vms(&VmSpec::named("many").count(1000).host(H1))
         .unwrap();
@@ -136,8 +135,8 @@ async fn a_thousand_nodes_at_rest_cost_nothing() {
             node
         })
         .collect();
-    stage.calls();
-    let answers = stage.ask(&nodes).await;
+    test.calls();
+    let answers = test.ask(&nodes).await;
     assert!(answers.iter().all(|it| matches!(it, Lookup::Found(_))));
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(test.calls(), [""; 0]);
 }

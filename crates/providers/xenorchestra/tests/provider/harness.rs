@@ -74,10 +74,10 @@ impl Harness {
 
     /// With this file, before a server of that kind; ready, and nothing noted yet.
     pub(crate) async fn of(file: &str, quirks: Quirks) -> Self {
-        let stage = Self::raw(&Config::of_file(file).unwrap(), quirks, AUTHORITY);
-        stage.settle().await;
-        stage.world.journal.clear();
-        stage
+        let test = Self::raw(&Config::of_file(file).unwrap(), quirks, AUTHORITY);
+        test.settle().await;
+        test.world.journal.clear();
+        test
     }
 
     /// As it is in the moment it was built.

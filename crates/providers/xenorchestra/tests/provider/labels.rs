@@ -28,13 +28,13 @@ fn labelled() -> Node {
     node
 }
 
-fn sync(stage: &Harness) -> &dyn LabelSync {
-    stage.cloud.label_sync().unwrap()
+fn sync(test: &Harness) -> &dyn LabelSync {
+    test.cloud.label_sync().unwrap()
 }
 
-async fn follow(stage: &Harness, node: &mut Node) -> LabelChange {
-    let instance = found(stage.ask_one(node).await);
-    let change = follow_labels(sync(stage), node, &instance);
+async fn follow(test: &Harness, node: &mut Node) -> LabelChange {
+    let instance = found(test.ask_one(node).await);
+    let change = follow_labels(sync(test), node, &instance);
     assert_eq!(change.skipped, []);
     for (key, value) in &change.labels {
         match value {
@@ -58,11 +58,11 @@ const HOST_NAME: &str = "topology.k8s.xenorchestra/host_name_label";
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = labelled();
-    assert_eq!(follow(&stage, &mut node).await, LabelChange::default());
-    stage.sim.migrate(VM1, H2).unwrap();
-    let change = follow(&stage, &mut node).await;
+    assert_eq!(follow(&test, &mut node).await, LabelChange::default());
+    test.sim.migrate(VM1, H2).unwrap();
+    let change = follow(&test, &mut node).await;
     let words = "Node w1 zone changed (node VM host changed)";
     assert_eq!(
         told(&change),
@@ -73,8 +73,8 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
         (H2, "xcp-2")
     );
     assert_eq!(node.labels[ORIGINAL_HOST], H1);
-    stage.sim.migrate(VM1, H1).unwrap();
-    assert_eq!(follow(&stage, &mut node).await.news.len(), 1);
+    test.sim.migrate(VM1, H1).unwrap();
+    assert_eq!(follow(&test, &mut node).await.news.len(), 1);
     assert_eq!(
         (&*node.labels[ZONE], &*node.labels[ORIGINAL_HOST]),
         (H1, H1)
@@ -84,10 +84,10 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_in_another_pool_has_another_region() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = labelled();
-    stage.sim.migrate(VM1, H3).unwrap();
-    let change = follow(&stage, &mut node).await;
+    test.sim.migrate(VM1, H3).unwrap();
+    let change = follow(&test, &mut node).await;
     let words = "Node w1 region changed (node VM pool changed)";
     assert_eq!(
         told(&change)[1],
@@ -106,10 +106,10 @@ async fn a_vm_in_another_pool_has_another_region() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_grows_is_told_without_worry() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = labelled();
-    stage.sim.resize(VM1, 4, 8 << 30).unwrap();
-    let change = follow(&stage, &mut node).await;
+    test.sim.resize(VM1, 4, 8 << 30).unwrap();
+    let change = follow(&test, &mut node).await;
     let words = "Node w1 instance type has changed (node VM memory and/or CPUs changed)";
     assert_eq!(
         told(&change),
@@ -122,48 +122,48 @@ async fn a_vm_that_grows_is_told_without_worry() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_stays_as_it_is() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = labelled();
     let before = node.clone();
-    stage.fault("/rest/v0/hosts/*", status(500, "because"));
-    assert_eq!(follow(&stage, &mut node).await, LabelChange::default());
-    stage.world.faults.clear();
-    stage.sim.halt(VM1).unwrap();
-    assert_eq!(follow(&stage, &mut node).await, LabelChange::default());
-    stage.sim.start(VM1).unwrap();
+    test.fault("/rest/v0/hosts/*", status(500, "because"));
+    assert_eq!(follow(&test, &mut node).await, LabelChange::default());
+    test.world.faults.clear();
+    test.sim.halt(VM1).unwrap();
+    assert_eq!(follow(&test, &mut node).await, LabelChange::default());
+    test.sim.start(VM1).unwrap();
     wait(Duration::from_secs(60)).await;
-    stage.sim.migrate(VM1, H1).unwrap();
-    stage.sim.hide_container(VM1, true).unwrap();
-    assert_eq!(follow(&stage, &mut node).await, LabelChange::default());
+    test.sim.migrate(VM1, H1).unwrap();
+    test.sim.hide_container(VM1, true).unwrap();
+    assert_eq!(follow(&test, &mut node).await, LabelChange::default());
     assert_eq!(node, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_label_that_somebody_took_away_does_not_come_back() {
-    let stage = Harness::new().await;
+    let test = Harness::new().await;
     let mut node = labelled();
     node.labels.remove(ZONE);
-    stage.sim.migrate(VM1, H2).unwrap();
-    assert_eq!(follow(&stage, &mut node).await.news, []);
+    test.sim.migrate(VM1, H2).unwrap();
+    assert_eq!(follow(&test, &mut node).await.news, []);
     assert_eq!(node.labels["topology.k8s.xenorchestra/host_id"], H2);
     assert!(!node.labels.contains_key(ZONE));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_is_heard_of_within_seconds() {
-    let stage = Harness::configured("").await;
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::configured("").await;
+    found(test.ask_one(&w1()).await);
     wait(Duration::from_secs(5)).await;
     // The first list is news too.
-    sync(&stage).changed().await;
+    sync(&test).changed().await;
     let start = tokio::time::Instant::now();
-    let hearing = tokio::time::timeout(Duration::from_secs(300), sync(&stage).changed());
+    let hearing = tokio::time::timeout(Duration::from_secs(300), sync(&test).changed());
     let (heard, ()) = tokio::join!(hearing, async {
         wait(Duration::from_secs(120)).await;
-        stage.sim.migrate(VM1, H2).unwrap();
+        test.sim.migrate(VM1, H2).unwrap();
     });
     heard.unwrap();
     assert!(start.elapsed() < Duration::from_secs(123));
-    let moved = found(stage.ask_one(&w1()).await);
+    let moved = found(test.ask_one(&w1()).await);
     assert_eq!(moved.zone, H2);
 }

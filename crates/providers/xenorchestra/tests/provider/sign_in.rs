@@ -13,8 +13,8 @@ fn config(user: &str, password: &str) -> Config {
 }
 
 /// `METHOD target-path` of requests about who we are.
-fn sign_ins(stage: &Harness) -> Vec<String> {
-    let heard = stage.sim.heard().into_iter();
+fn sign_ins(test: &Harness) -> Vec<String> {
+    let heard = test.sim.heard().into_iter();
     let about_us = heard.filter(|it| {
         it.target.contains("authentication_tokens")
             || it.target.contains("ping")
@@ -27,14 +27,14 @@ fn sign_ins(stage: &Harness) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
-    let stage = Harness::raw(
+    let test = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
-    stage.settle().await;
-    found(stage.ask_one(&w1()).await);
-    let heard = stage.sim.heard();
+    test.settle().await;
+    found(test.ask_one(&w1()).await);
+    let heard = test.sim.heard();
     let with_password: Vec<_> = heard
         .iter()
         .filter(|it| it.header("authorization").is_some())
@@ -65,40 +65,40 @@ async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
-    let stage = Harness::raw(
+    let test = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
-    stage.settle().await;
-    let tokens = stage.sim.tokens().len();
+    test.settle().await;
+    let tokens = test.sim.tokens().len();
     let day = Duration::from_secs(24 * 3600);
     wait(day * 23).await;
-    found(stage.ask_one(&w1()).await);
-    let posts = |stage: &Harness| {
-        sign_ins(stage)
+    found(test.ask_one(&w1()).await);
+    let posts = |test: &Harness| {
+        sign_ins(test)
             .iter()
             .filter(|it| it.starts_with("POST"))
             .count()
     };
-    assert_eq!(posts(&stage), 2, "23 of 30 days are not four fifths");
+    assert_eq!(posts(&test), 2, "23 of 30 days are not four fifths");
     wait(day * 2).await;
-    found(stage.ask_one(&w1()).await);
-    assert!(posts(&stage) >= 2 + 2, "25 days are more");
-    assert_eq!(stage.sim.tokens().len(), tokens, "it is prolonged");
+    found(test.ask_one(&w1()).await);
+    assert!(posts(&test) >= 2 + 2, "25 days are more");
+    assert_eq!(test.sim.tokens().len(), tokens, "it is prolonged");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_token_is_replaced_within_the_call() {
-    let stage = Harness::raw(
+    let test = Harness::raw(
         &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
-    stage.settle().await;
+    test.settle().await;
     wait(Duration::from_secs(60)).await;
-    stage.sim.revoke_tokens();
-    found(stage.presence(&w1()).await);
+    test.sim.revoke_tokens();
+    found(test.presence(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,10 +108,10 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
             release,
             ..Quirks::default()
         };
-        let stage = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
-        stage.settle().await;
-        found(stage.ask_one(&w1()).await);
-        let all = sign_ins(&stage);
+        let test = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+        test.settle().await;
+        found(test.ask_one(&w1()).await);
+        let all = sign_ins(&test);
         assert_eq!(
             all.iter()
                 .filter(|it| **it == "POST /rest/v0/users/authentication_tokens")
@@ -125,29 +125,29 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_72_a_wrong_password_is_not_tried_again_at_once() {
-    let stage = Harness::raw(&config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
-    let error = cannot_tell(stage.presence(&w1()).await);
+    let test = Harness::raw(&config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
+    let error = cannot_tell(test.presence(&w1()).await);
     assert!(error.contains("invalid credentials"), "{error}");
-    let posts = |stage: &Harness| {
-        sign_ins(stage)
+    let posts = |test: &Harness| {
+        sign_ins(test)
             .iter()
             .filter(|it| it.starts_with("POST"))
             .count()
     };
-    let before = posts(&stage);
+    let before = posts(&test);
     for _ in 0..5 {
         wait(Duration::from_millis(300)).await;
-        cannot_tell(stage.presence(&w1()).await);
+        cannot_tell(test.presence(&w1()).await);
     }
-    assert_eq!(posts(&stage), before, "not within two seconds");
+    assert_eq!(posts(&test), before, "not within two seconds");
     wait(Duration::from_secs(600)).await;
-    let later = posts(&stage);
+    let later = posts(&test);
     assert!((1..=20).contains(&(later - before)), "{}", later - before);
     // It was only set too late.
-    stage.sim.set_user(DEFAULT_USER, User::admin("wrong"));
+    test.sim.set_user(DEFAULT_USER, User::admin("wrong"));
     wait(Duration::from_secs(600)).await;
-    found(stage.presence(&w1()).await);
-    assert_eq!(stage.cloud.ready(), Ok(()));
+    found(test.presence(&w1()).await);
+    assert_eq!(test.cloud.ready(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,12 +159,12 @@ async fn xenorchestra_case_73_the_path_of_a_proxy_is_put_in_front_of_the_server_
     let file = format!(
         "url: http://xo.sim/base/\nusername: {DEFAULT_USER}\npassword: {DEFAULT_PASSWORD}\nevents: no\n"
     );
-    let stage = Harness::of(&file, quirks).await;
-    let all = sign_ins(&stage);
+    let test = Harness::of(&file, quirks).await;
+    let all = sign_ins(&test);
     assert_eq!(all[0], "POST /base/rest/v0/users/me/authentication_tokens");
     assert!(all[1].starts_with("POST /base/rest/v0/users/"), "{all:?}");
     assert!(all[1].ends_with("/authentication_tokens"), "{all:?}");
-    found(stage.ask_one(&w1()).await);
+    found(test.ask_one(&w1()).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,11 +175,11 @@ async fn a_password_with_a_colon_goes_over_the_socket() {
             ..Quirks::default()
         };
         let user = "svc-k8s@corp.lan";
-        let stage = Harness::raw(&config(user, "\"s3cret:x\""), quirks, AUTHORITY);
-        stage.sim.set_user(user, User::admin("s3cret:x"));
-        stage.settle().await;
-        found(stage.ask_one(&w1()).await);
-        let all = sign_ins(&stage);
+        let test = Harness::raw(&config(user, "\"s3cret:x\""), quirks, AUTHORITY);
+        test.sim.set_user(user, User::admin("s3cret:x"));
+        test.settle().await;
+        found(test.ask_one(&w1()).await);
+        let all = sign_ins(&test);
         assert!(all.iter().all(|it| !it.starts_with("POST")), "{all:?}");
     }
 }
@@ -191,7 +191,7 @@ async fn where_nothing_else_is_known_the_socket_is_the_last_way() {
         no_deprecated_tokens: true,
         ..Quirks::default()
     };
-    let stage = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
-    stage.settle().await;
-    found(stage.ask_one(&w1()).await);
+    let test = Harness::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+    test.settle().await;
+    found(test.ask_one(&w1()).await);
 }

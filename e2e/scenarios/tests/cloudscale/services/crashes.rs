@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::BalancerInfo;
 use futures::future::join_all;
 
-use super::shop::{FINALIZER, Shop, UUID, annotation};
+use super::service_harness::{FINALIZER, ServiceHarness, UUID, annotation};
 
 /// Load balancer, pool, two members, listener, monitor.
 pub(crate) const STEPS: usize = 6;
@@ -37,65 +37,65 @@ const WANTED: [&str; 6] = [
 ];
 
 /// The Service shows its load balancer, there is one of each, and another look changes nothing.
-pub(crate) async fn assert_settled(shop: &Shop, what: &str) {
-    let shown = shop.until_published("web").await;
-    let balancer = shop.balancer();
+pub(crate) async fn assert_settled(test: &ServiceHarness, what: &str) {
+    let shown = test.until_published("web").await;
+    let balancer = test.balancer();
     assert_eq!(shape(&balancer), WANTED, "{what}");
     assert_eq!(annotation(&shown, UUID), balancer.uuid, "{what}");
     assert_eq!(entrances(&shown).len(), 2, "{what}");
-    shop.seconds(3).await;
-    let mark = shop.mark();
-    shop.annotate("web", "example.org/note", Some("look again"))
+    test.seconds(3).await;
+    let mark = test.mark();
+    test.annotate("web", "example.org/note", Some("look again"))
         .await;
-    shop.until_looked(mark).await;
-    assert_eq!(shop.changes_from(mark), [""; 0], "{what}");
-    assert_eq!(shop.written_from(mark), [], "{what}");
+    test.until_looked(mark).await;
+    assert_eq!(test.changes_from(mark), [""; 0], "{what}");
+    assert_eq!(test.written_from(mark), [], "{what}");
 }
 
 #[scenario]
 async fn a_manager_that_dies_after_any_step_leaves_nothing_that_the_next_one_makes_twice() {
     let story = async |steps: usize| {
-        let mut shop = Shop::new().await;
-        shop.create_service(service("web")).await;
-        shop.until("it is time to die", |_| shop.changes().len() >= steps)
+        let mut test = ServiceHarness::new().await;
+        test.create_service(service("web")).await;
+        test.until("it is time to die", |_| test.changes().len() >= steps)
             .await;
-        shop.kill().await;
-        shop.start().await;
-        assert_settled(&shop, &format!("died after {steps}")).await;
-        assert_eq!(shop.changes().len(), STEPS, "died after {steps}");
-        shop.end().await;
+        test.kill().await;
+        test.start().await;
+        assert_settled(&test, &format!("died after {steps}")).await;
+        assert_eq!(test.changes().len(), STEPS, "died after {steps}");
+        test.end().await;
     };
     join_all((1..=STEPS).map(story)).await;
 }
 
 #[scenario]
-async fn a_manager_that_dies_during_a_removal_leaves_nothing_behind(mut shop: Shop) {
-    shop.serve().await;
-    let mark = shop.mark();
+async fn a_manager_that_dies_during_a_removal_leaves_nothing_behind(mut test: ServiceHarness) {
+    test.serve().await;
+    let mark = test.mark();
     // The load balancer goes, and the Service cannot be let go any more.
     let path = "/api/v1/namespaces/shop/services/web/status";
-    let refused = shop.fault(refuse(500, "PATCH", path));
-    shop.delete_service("web").await;
-    shop.until_asked(mark, "DELETE load-balancers").await;
+    let refused = test.fault(refuse(500, "PATCH", path));
+    test.delete_service("web").await;
+    test.until_asked(mark, "DELETE load-balancers").await;
     refused.struck(1).await;
-    shop.kill().await;
-    shop.world.faults.clear();
-    assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
-    shop.start().await;
-    shop.until_service_gone("web").await;
-    assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
-    assert_eq!(shop.cloud.balancers(), []);
+    test.kill().await;
+    test.world.faults.clear();
+    assert_eq!(finalizers(&test.service("web")), [FINALIZER]);
+    test.start().await;
+    test.until_service_gone("web").await;
+    assert_eq!(test.changes_from(mark), ["DELETE load-balancers"]);
+    assert_eq!(test.cloud.balancers(), []);
 }
 
 #[scenario]
 async fn answers_that_get_lost_make_nothing_twice() {
     let story = async |path: &str| {
-        let shop = Shop::new().await;
+        let test = ServiceHarness::new().await;
         let lost = Rule::new(Action::LostAnswer).server("cloudscale");
-        shop.fault(lost.on("POST", path).times(1));
-        shop.create_service(service("web")).await;
-        assert_settled(&shop, path).await;
-        shop.end().await;
+        test.fault(lost.on("POST", path).times(1));
+        test.create_service(service("web")).await;
+        assert_settled(&test, path).await;
+        test.end().await;
     };
     let paths = [
         "/v1/load-balancers",
@@ -114,16 +114,16 @@ fn the_life_of_a_service_is_the_same_in_every_run() {
     }
     let transcript = || {
         play!(async || {
-            let shop = Shop::new().await;
+            let test = ServiceHarness::new().await;
             let trouble = Rule::new(status(503)).server("cloudscale");
-            shop.fault(trouble.on("POST", "*").times(3));
-            shop.serve().await;
-            shop.delete("worker-b").await;
-            shop.until_members(&["11"]).await;
-            shop.delete_service("web").await;
-            shop.until_service_gone("web").await;
-            let transcript = shop.transcript_from(0);
-            shop.end().await;
+            test.fault(trouble.on("POST", "*").times(3));
+            test.serve().await;
+            test.delete("worker-b").await;
+            test.until_members(&["11"]).await;
+            test.delete_service("web").await;
+            test.until_service_gone("web").await;
+            let transcript = test.transcript_from(0);
+            test.end().await;
             transcript
         })
     };

@@ -13,5 +13,5 @@ mod nodes;
 mod replicas;
 mod scale;
 mod seeds;
-mod shop;
+mod service_harness;
 mod unreadable;

@@ -11,8 +11,8 @@ use bowline_simulator::journal::{Entry, Filter};
 use futures::future::join_all;
 
 use super::crashes::{STEPS, assert_settled};
-use super::shop::{FINALIZER, Shop};
-use crate::stage::Stage;
+use super::service_harness::{FINALIZER, ServiceHarness};
+use crate::harness::Harness;
 
 /// The original's arguments, and terms that are short, but long enough for a busy machine.
 const FLAGS: &[&str] = &[
@@ -31,7 +31,7 @@ const LIFE: u64 = 9000;
 
 /// One that leads, and one that waits for its turn.
 struct Pair {
-    shop: Shop,
+    test: ServiceHarness,
     leader: Replica,
     standby: Replica,
     /// Who the leader is in the lease.
@@ -40,15 +40,15 @@ struct Pair {
 
 impl Pair {
     async fn new(seed: u64) -> Self {
-        let shop = Shop::on(Stage::seeded(seed, &[], &[]).await).await;
-        let leader = shop.replica("a", FLAGS).await;
-        let first = shop.until_held(LEASE, "").await;
-        let standby = shop.replica("b", FLAGS).await;
+        let test = ServiceHarness::on(Harness::seeded(seed, &[], &[]).await).await;
+        let leader = test.replica("a", FLAGS).await;
+        let first = test.until_held(LEASE, "").await;
+        let standby = test.replica("b", FLAGS).await;
         let looks = Filter::any().caller("b").path("*/leases/*");
-        shop.until_called("the other one looks at the lease", &looks)
+        test.until_called("the other one looks at the lease", &looks)
             .await;
         Self {
-            shop,
+            test,
             leader,
             standby,
             first,
@@ -58,7 +58,7 @@ impl Pair {
     /// The same while `web` is being made, after so many changes in the cloud.
     async fn in_the_middle(seed: u64, steps: usize) -> Self {
         let pair = Self::new(seed).await;
-        pair.shop.create_service(service("web")).await;
+        pair.test.create_service(service("web")).await;
         pair.until_steps(steps).await;
         pair
     }
@@ -66,39 +66,39 @@ impl Pair {
     async fn until_steps(&self, steps: usize) {
         let changes = Filter::any().server("cloudscale").mutating();
         let done = |it: &TestCluster| it.count(&changes) >= steps;
-        self.shop.until("so many changes", done).await;
+        self.test.until("so many changes", done).await;
     }
 
     /// The leader dies; what it had sent arrives all the same.
     async fn kill(self) -> Successor {
         self.leader.kill().await;
-        self.shop.pass(ON_ITS_WAY).await;
-        self.shop.catch_up().await;
-        Successor(self.shop, self.standby, self.first)
+        self.test.pass(ON_ITS_WAY).await;
+        self.test.catch_up().await;
+        Successor(self.test, self.standby, self.first)
     }
 
     /// The leader is asked to stop, and does.
     async fn stop(self) -> Successor {
-        end(&self.shop, self.leader).await;
-        Successor(self.shop, self.standby, self.first)
+        end(&self.test, self.leader).await;
+        Successor(self.test, self.standby, self.first)
     }
 }
 
 /// Who comes after, and after whom.
-struct Successor(Shop, Replica, String);
+struct Successor(ServiceHarness, Replica, String);
 
 impl Successor {
-    async fn take_over(self) -> (Shop, Replica) {
-        let Self(shop, replica, first) = self;
-        shop.until_held(LEASE, &first).await;
-        (shop, replica)
+    async fn take_over(self) -> (ServiceHarness, Replica) {
+        let Self(test, replica, first) = self;
+        test.until_held(LEASE, &first).await;
+        (test, replica)
     }
 }
 
-async fn end(shop: &Shop, replica: Replica) {
+async fn end(test: &ServiceHarness, replica: Replica) {
     let (ended, _) = replica.stop().await;
     ended.unwrap();
-    shop.catch_up().await;
+    test.catch_up().await;
 }
 
 /// So many seeds; on the real clock one, since no two runs are alike.
@@ -107,17 +107,17 @@ fn seeds(count: u64) -> std::ops::RangeInclusive<u64> {
 }
 
 /// A cloud that answers slowly, so that something often happens while a call is under way.
-fn take_time(shop: &Shop) {
+fn take_time(test: &ServiceHarness) {
     let slow = Action::Delay {
         least: Duration::from_millis(200),
         most: Duration::from_millis(900),
     };
-    shop.fault(Rule::new(slow).server("cloudscale").named("slow"));
+    test.fault(Rule::new(slow).server("cloudscale").named("slow"));
 }
 
 /// What managers wrote to Services and their status, from that entry of the journal on.
-fn service_writes_from(shop: &Shop, mark: usize) -> Vec<Entry> {
-    let all = shop.entries().into_iter().skip(mark);
+fn service_writes_from(test: &ServiceHarness, mark: usize) -> Vec<Entry> {
+    let all = test.entries().into_iter().skip(mark);
     all.filter(|it| it.server == "kubernetes" && it.caller != "kubernetes-admin")
         .filter(|it| it.is_mutating() && it.path.contains("/services/"))
         .collect()
@@ -128,10 +128,10 @@ async fn when_the_leader_dies_after_any_step_the_other_one_makes_the_rest_and_no
     let story = async |(seed, steps): (u64, usize)| {
         let what = format!("seed {seed}, died after {steps}");
         let pair = Pair::in_the_middle(seed, steps).await;
-        let (shop, next) = pair.kill().await.take_over().await;
-        assert_settled(&shop, &what).await;
-        assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
-        end(&shop, next).await;
+        let (test, next) = pair.kill().await.take_over().await;
+        assert_settled(&test, &what).await;
+        assert_eq!(test.changes().len(), STEPS, "{what}: {:?}", test.changes());
+        end(&test, next).await;
     };
     for seed in seeds(4) {
         join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
@@ -143,14 +143,14 @@ async fn when_the_leader_dies_during_a_call_there_is_one_load_balancer_in_the_en
     for seed in seeds(40) {
         let what = format!("seed {seed}");
         let pair = Pair::new(seed).await;
-        take_time(&pair.shop);
-        pair.shop.create_service(service("web")).await;
-        let pause = pair.shop.world.random.below(LIFE);
-        pair.shop.pass(Duration::from_millis(pause)).await;
-        let (shop, next) = pair.kill().await.take_over().await;
-        shop.world.faults.clear();
-        assert_settled(&shop, &what).await;
-        end(&shop, next).await;
+        take_time(&pair.test);
+        pair.test.create_service(service("web")).await;
+        let pause = pair.test.world.random.below(LIFE);
+        pair.test.pass(Duration::from_millis(pause)).await;
+        let (test, next) = pair.kill().await.take_over().await;
+        test.world.faults.clear();
+        assert_settled(&test, &what).await;
+        end(&test, next).await;
     }
 }
 
@@ -160,10 +160,10 @@ async fn when_the_leader_is_stopped_after_any_step_the_other_one_makes_the_rest_
     let story = async |(seed, steps): (u64, usize)| {
         let what = format!("seed {seed}, stopped after {steps}");
         let pair = Pair::in_the_middle(seed, steps).await;
-        let (shop, next) = pair.stop().await.take_over().await;
-        assert_settled(&shop, &what).await;
-        assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
-        end(&shop, next).await;
+        let (test, next) = pair.stop().await.take_over().await;
+        assert_settled(&test, &what).await;
+        assert_eq!(test.changes().len(), STEPS, "{what}: {:?}", test.changes());
+        end(&test, next).await;
     };
     for seed in seeds(4) {
         join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
@@ -179,69 +179,69 @@ async fn a_leader_that_is_stopped_during_a_call_waits_for_the_answer_and_lets_go
         most: Duration::from_secs(3),
     };
     let slow = Rule::new(slow).server("cloudscale");
-    let slow = pair.shop.fault(slow.on("POST", "/v1/load-balancers"));
-    pair.shop.create_service(service("web")).await;
+    let slow = pair.test.fault(slow.on("POST", "/v1/load-balancers"));
+    pair.test.create_service(service("web")).await;
     slow.struck(1).await;
     drop(slow);
-    let (shop, next) = pair.stop().await.take_over().await;
+    let (test, next) = pair.stop().await.take_over().await;
     let made = Filter::any().method("POST").path("/v1/load-balancers");
-    let made = shop.matching(&made);
+    let made = test.matching(&made);
     assert_eq!(made.len(), 1);
     assert_eq!(made[0].status, 201);
     let lease = Filter::any().caller("a").path("*/leases/*").method("PUT");
-    let released = shop.matching(&lease).pop().unwrap();
+    let released = test.matching(&lease).pop().unwrap();
     assert_eq!(released.body["spec"]["holderIdentity"], "");
     assert!(released.arrived >= made[0].time);
-    assert_settled(&shop, "stopped during a call").await;
-    assert_eq!(shop.changes().len(), STEPS);
-    end(&shop, next).await;
+    assert_settled(&test, "stopped during a call").await;
+    assert_eq!(test.changes().len(), STEPS);
+    end(&test, next).await;
 }
 
 #[scenario(only_in_memory = "a jump of the paused clock is what a frozen process sees")]
 async fn framework_case_149_a_leader_that_wakes_in_the_middle_of_a_plan_calls_no_cloud() {
     // The pauses put the freeze into different calls and between them.
     for seed in 1..=60 {
-        let shop = Shop::on(Stage::seeded(seed, &[], &[]).await).await;
-        let frozen = shop.replica("frozen", FLAGS).await;
-        shop.until_held(LEASE, "").await;
-        take_time(&shop);
-        shop.create_service(service("web")).await;
-        shop.pass(Duration::from_millis(seed * LIFE / 60)).await;
+        let test = ServiceHarness::on(Harness::seeded(seed, &[], &[]).await).await;
+        let frozen = test.replica("frozen", FLAGS).await;
+        test.until_held(LEASE, "").await;
+        take_time(&test);
+        test.create_service(service("web")).await;
+        test.pass(Duration::from_millis(seed * LIFE / 60)).await;
         tokio::time::advance(FROZEN).await;
-        shop.give_lease(LEASE, "another").await;
-        let (mark, woken) = (shop.mark(), shop.world.clock.now());
+        test.give_lease(LEASE, "another").await;
+        let (mark, woken) = (test.mark(), test.world.clock.now());
         let ended = frozen.ended().await;
         let lost = matches!(ended, Err(ManagerError::Lost(_)));
         assert!(lost, "seed {seed}: {ended:?}");
-        shop.seconds(300).await;
-        let entries = shop.entries().into_iter().skip(mark);
+        test.seconds(300).await;
+        let entries = test.entries().into_iter().skip(mark);
         // What arrived before the freeze is only answered after it.
         let later: Vec<Entry> = entries
             .filter(|it| it.arrived >= woken && it.server == "cloudscale")
             .collect();
         assert!(later.is_empty(), "seed {seed}: {later:?}");
-        assert_eq!(service_writes_from(&shop, mark), [], "seed {seed}");
+        assert_eq!(service_writes_from(&test, mark), [], "seed {seed}");
         // And whoever leads next finds what was made, and makes the rest.
-        shop.world.faults.clear();
-        let next = shop.replica("next", FLAGS).await;
-        assert_settled(&shop, &format!("seed {seed}")).await;
-        end(&shop, next).await;
+        test.world.faults.clear();
+        let next = test.replica("next", FLAGS).await;
+        assert_settled(&test, &format!("seed {seed}")).await;
+        end(&test, next).await;
     }
 }
 
 /// Waits until `web` is gone, which it may only be when the cloud is empty.
-async fn until_gone(shop: &Shop, what: &str) {
+async fn until_gone(test: &ServiceHarness, what: &str) {
     let emptied = |it: &TestCluster| {
         let there = it.find_service("web");
         if let Some(there) = &there
-            && !shop.cloud.balancers().is_empty()
+            && !test.cloud.balancers().is_empty()
         {
             assert_eq!(finalizers(there), [FINALIZER], "{what}");
         }
         there.is_none()
     };
-    shop.until("web is gone", emptied).await;
-    assert_eq!(shop.cloud.balancers(), [], "{what}");
+    test.until("web is gone", emptied).await;
+    assert_eq!(test.cloud.balancers(), [], "{what}");
 }
 
 #[scenario]
@@ -252,11 +252,11 @@ async fn a_service_that_is_deleted_while_nobody_leads_goes_when_its_load_balance
         let successor = pair.kill().await;
         let mark = successor.0.mark();
         successor.0.delete_service("web").await;
-        let (shop, next) = successor.take_over().await;
-        until_gone(&shop, &what).await;
-        let changes = shop.changes_from(mark);
+        let (test, next) = successor.take_over().await;
+        until_gone(&test, &what).await;
+        let changes = test.changes_from(mark);
         assert_eq!(changes, ["DELETE load-balancers"], "{what}");
-        end(&shop, next).await;
+        end(&test, next).await;
     };
     for seed in seeds(4) {
         join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
@@ -269,26 +269,26 @@ async fn when_the_leader_ends_during_a_removal_the_other_one_lets_the_service_go
     let story = async |(seed, dies): (u64, bool)| {
         let what = format!("seed {seed}, dies: {dies}");
         let pair = Pair::new(seed).await;
-        pair.shop.create_service(service("web")).await;
-        pair.shop.until_ensured("web").await;
-        let mark = pair.shop.mark();
-        take_time(&pair.shop);
-        pair.shop.delete_service("web").await;
+        pair.test.create_service(service("web")).await;
+        pair.test.until_ensured("web").await;
+        let mark = pair.test.mark();
+        take_time(&pair.test);
+        pair.test.delete_service("web").await;
         if !is_real() {
-            let pause = pair.shop.world.random.below(3000);
-            pair.shop.pass(Duration::from_millis(pause)).await;
+            let pause = pair.test.world.random.below(3000);
+            pair.test.pass(Duration::from_millis(pause)).await;
         }
         let successor = if dies {
             pair.kill().await
         } else {
             pair.stop().await
         };
-        let (shop, next) = successor.take_over().await;
-        until_gone(&shop, &what).await;
+        let (test, next) = successor.take_over().await;
+        until_gone(&test, &what).await;
         let deleted = |it: &String| it.starts_with("DELETE load-balancers");
-        let changes = shop.changes_from(mark);
+        let changes = test.changes_from(mark);
         assert!(changes.iter().all(deleted), "{what}: {changes:?}");
-        end(&shop, next).await;
+        end(&test, next).await;
     };
     for seed in seeds(20) {
         join_all([true, false].map(|dies| story((seed, dies)))).await;
@@ -301,32 +301,32 @@ async fn a_take_over_with_nothing_to_do_writes_neither_to_the_cloud_nor_to_servi
         let what = format!("seed {seed}, dies: {dies}");
         let pair = Pair::new(seed).await;
         for name in ["web", "other", "third"] {
-            pair.shop.create_service(service(name)).await;
+            pair.test.create_service(service(name)).await;
         }
         for name in ["web", "other", "third"] {
-            pair.shop.until_ensured(name).await;
+            pair.test.until_ensured(name).await;
         }
-        let before = pair.shop.cloud.balancers();
+        let before = pair.test.cloud.balancers();
         assert_eq!(before.len(), 3);
-        let mark = pair.shop.mark();
+        let mark = pair.test.mark();
         let successor = if dies {
             pair.kill().await
         } else {
             pair.stop().await
         };
-        let (shop, next) = successor.take_over().await;
+        let (test, next) = successor.take_over().await;
         // It looks at each, and leaves each as it is.
         let looks = Filter::any().server("cloudscale").path("*/members");
         let looked = |it: &TestCluster| {
             let entries = it.entries().into_iter().skip(mark);
             entries.filter(|it| looks.matches(it)).count() >= 3
         };
-        shop.until("all are compared", looked).await;
-        shop.seconds(if is_real() { 10 } else { 120 }).await;
-        assert_eq!(shop.changes_from(mark), [""; 0], "{what}");
-        assert_eq!(service_writes_from(&shop, mark), [], "{what}");
-        assert_eq!(shop.cloud.balancers(), before, "{what}");
-        end(&shop, next).await;
+        test.until("all are compared", looked).await;
+        test.seconds(if is_real() { 10 } else { 120 }).await;
+        assert_eq!(test.changes_from(mark), [""; 0], "{what}");
+        assert_eq!(service_writes_from(&test, mark), [], "{what}");
+        assert_eq!(test.cloud.balancers(), before, "{what}");
+        end(&test, next).await;
     };
     for seed in seeds(4) {
         join_all([true, false].map(|dies| story((seed, dies)))).await;

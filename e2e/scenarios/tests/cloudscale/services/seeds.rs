@@ -12,8 +12,8 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use serde_json::Value;
 
-use super::shop::{C, Shop, UUID, annotation, pool, uid};
-use crate::stage::Stage;
+use super::service_harness::{C, ServiceHarness, UUID, annotation, pool, uid};
+use crate::harness::Harness;
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 8;
@@ -27,22 +27,22 @@ const ALGORITHM: &str = "k8s.cloudscale.ch/loadbalancer-pool-algorithm";
 const EXCLUSION: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Something happens to a Service.
-async fn strike_service(shop: &Shop, random: &Random) {
+async fn strike_service(test: &ServiceHarness, random: &Random) {
     let name = pick(random, &NAMES);
-    let Some(there) = shop.find_service(name) else {
+    let Some(there) = test.find_service(name) else {
         let mut it = service(name);
         it["spec"]["ports"] = ports(random);
-        return shop.create_service(it).await;
+        return test.create_service(it).await;
     };
     if !there["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
     let is_balancer = there["spec"]["type"] == "LoadBalancer";
     match random.below(6) {
-        0 => shop.delete_service(name).await,
+        0 => test.delete_service(name).await,
         1 => {
             let kind = pick(random, &["LoadBalancer", "LoadBalancer", "ClusterIP"]);
-            shop.change_service(name, |it| {
+            test.change_service(name, |it| {
                 it["spec"]["type"] = kind.into();
                 if kind == "ClusterIP" {
                     let spec = it["spec"].as_object_mut().unwrap();
@@ -57,30 +57,30 @@ async fn strike_service(shop: &Shop, random: &Random) {
         }
         2 if is_balancer => {
             let ports = ports(random);
-            shop.change_service(name, |it| it["spec"]["ports"] = ports.clone())
+            test.change_service(name, |it| it["spec"]["ports"] = ports.clone())
                 .await;
         }
         3 => {
             let value = pick(random, &[r#"["198.51.100.0/24"]"#, "[]", "wrong"]);
-            shop.annotate(name, CIDRS, Some(value)).await;
+            test.annotate(name, CIDRS, Some(value)).await;
         }
         4 => {
             let value = pick(random, &["round_robin", "source_ip", "robin_round"]);
-            shop.annotate(name, ALGORITHM, Some(value)).await;
+            test.annotate(name, ALGORITHM, Some(value)).await;
         }
-        _ => shop.annotate(name, UUID, None).await,
+        _ => test.annotate(name, UUID, None).await,
     }
 }
 
 /// Something happens to nodes.
-async fn strike_nodes(shop: &Shop, random: &Random) {
+async fn strike_nodes(test: &ServiceHarness, random: &Random) {
     match random.below(3) {
-        0 if shop.find("worker-c").is_some() => shop.delete("worker-c").await,
-        0 => shop.add_node("worker-c", C, 13).await,
+        0 if test.find("worker-c").is_some() => test.delete("worker-c").await,
+        0 => test.add_node("worker-c", C, 13).await,
         number => {
             let excluded = pick(random, &["true", "false"]);
             let name = ["worker-a", "worker-b"][usize::try_from(number - 1).unwrap()];
-            shop.change(name, |node| {
+            test.change(name, |node| {
                 node["metadata"]["labels"][EXCLUSION] = excluded.into();
             })
             .await;
@@ -89,7 +89,7 @@ async fn strike_nodes(shop: &Shop, random: &Random) {
 }
 
 /// Something goes wrong.
-fn strike_servers(shop: &Shop, random: &Random) {
+fn strike_servers(test: &ServiceHarness, random: &Random) {
     let times = random.below(3) + 1;
     let cloud = |action| Rule::new(action).server("cloudscale").times(times);
     let status_path = "/api/v1/namespaces/shop/services/*";
@@ -99,14 +99,14 @@ fn strike_servers(shop: &Shop, random: &Random) {
         2 => cloud(status(503)),
         3 => cloud(Action::Html { code: 404 }).on("GET", "*"),
         4 => refuse(500, "PATCH", status_path).times(times),
-        _ => return shop.cluster.break_watches(),
+        _ => return test.cluster.break_watches(),
     };
-    shop.fault(rule);
+    test.fault(rule);
 }
 
 /// Somebody does something by hand in the cloud, but not to what is others'.
-fn strike_cloud(shop: &Shop, random: &Random) {
-    let all = shop.cloud.balancers().into_iter();
+fn strike_cloud(test: &ServiceHarness, random: &Random) {
+    let all = test.cloud.balancers().into_iter();
     let ours: Vec<BalancerInfo> = all.filter(|it| it.name != "foreign").collect();
     let pools = ours.iter().flat_map(|it| &it.pools);
     let members: Vec<&str> = pools
@@ -114,19 +114,19 @@ fn strike_cloud(shop: &Shop, random: &Random) {
         .map(|it| &*it.uuid)
         .collect();
     if !members.is_empty() {
-        shop.cloud.remove(pick(random, &members)).unwrap();
+        test.cloud.remove(pick(random, &members)).unwrap();
     }
 }
 
-async fn strike(shop: &mut Shop, random: &Random) {
+async fn strike(test: &mut ServiceHarness, random: &Random) {
     match random.below(10) {
-        0..=4 => strike_service(shop, random).await,
-        5 => strike_nodes(shop, random).await,
-        6 | 7 => strike_servers(shop, random),
-        8 => strike_cloud(shop, random),
+        0..=4 => strike_service(test, random).await,
+        5 => strike_nodes(test, random).await,
+        6 | 7 => strike_servers(test, random),
+        8 => strike_cloud(test, random),
         _ => {
-            shop.kill().await;
-            shop.start().await;
+            test.kill().await;
+            test.start().await;
         }
     }
     let pause = random.below(4000);
@@ -134,9 +134,9 @@ async fn strike(shop: &mut Shop, random: &Random) {
 }
 
 /// The load balancer of a Service is what that asks for, and shown.
-fn assert_right(shop: &Shop, it: &Value, hosts: &BTreeSet<String>, seed: u64) {
+fn assert_right(test: &ServiceHarness, it: &Value, hosts: &BTreeSet<String>, seed: u64) {
     let name = format!("k8s-service-{}", uid(it));
-    let all = shop.cloud.balancers();
+    let all = test.cloud.balancers();
     let own: Vec<&BalancerInfo> = all.iter().filter(|it| it.name == name).collect();
     let [own] = own.as_slice() else {
         panic!("seed {seed}: {name}: {own:?}");
@@ -172,10 +172,10 @@ fn assert_right(shop: &Shop, it: &Value, hosts: &BTreeSet<String>, seed: u64) {
 }
 
 /// The addresses of nodes that may be members.
-fn hosts(shop: &Shop) -> BTreeSet<String> {
+fn hosts(test: &ServiceHarness) -> BTreeSet<String> {
     let all = [("worker-a", 11), ("worker-b", 12), ("worker-c", 13)].into_iter();
     let takes_part = |name: &str| {
-        let node = shop.find(name);
+        let node = test.find(name);
         node.is_some_and(|node| node["metadata"]["labels"][EXCLUSION] != "true")
     };
     all.filter(|(name, _)| takes_part(name))
@@ -185,54 +185,54 @@ fn hosts(shop: &Shop) -> BTreeSet<String> {
 
 async fn story(seed: u64) {
     let period = ("CLOUDSCALE_DRIFT_CHECK_PERIOD", "60s");
-    let mut shop = Shop::on(Stage::seeded(seed, &[period], &[]).await).await;
+    let mut test = ServiceHarness::on(Harness::seeded(seed, &[period], &[]).await).await;
     let machine = MachineSpec::named("worker-c").uuid(C);
     let address = "10.20.0.13".parse().unwrap();
-    shop.add_server(&machine.interface("k8s", Some(vec![address])));
+    test.add_server(&machine.interface("k8s", Some(vec![address])));
     let foreign = BalancerSpec::named("foreign").pool(pool(31080, &[11, 12]));
-    shop.cloud.add_balancer(&foreign).unwrap();
-    let foreign = shop.balancer();
-    let random = shop.world.random.fork();
-    shop.start().await;
+    test.cloud.add_balancer(&foreign).unwrap();
+    let foreign = test.balancer();
+    let random = test.world.random.fork();
+    test.start().await;
     for _ in 0..STRIKES {
-        strike(&mut shop, &random).await;
+        strike(&mut test, &random).await;
     }
-    shop.world.faults.clear();
+    test.world.faults.clear();
     // Without any node there would rightly be no new load balancer.
-    shop.change("worker-a", |node| {
+    test.change("worker-a", |node| {
         node["metadata"]["labels"][EXCLUSION] = "false".into();
     })
     .await;
     for name in NAMES {
-        if shop.find_service(name).is_some() {
-            shop.annotate(name, CIDRS, None).await;
-            shop.annotate(name, ALGORITHM, None).await;
+        if test.find_service(name).is_some() {
+            test.annotate(name, CIDRS, None).await;
+            test.annotate(name, ALGORITHM, None).await;
         }
     }
-    shop.seconds(DUST).await;
-    let (mark, hosts) = (shop.mark(), hosts(&shop));
+    test.seconds(DUST).await;
+    let (mark, hosts) = (test.mark(), hosts(&test));
     let mut wanted = 1;
-    for it in shop.cluster.services() {
+    for it in test.cluster.services() {
         if it["metadata"]["namespace"] != "shop" {
             continue;
         }
         assert!(it["metadata"]["deletionTimestamp"].is_null(), "seed {seed}");
         if it["spec"]["type"] == "LoadBalancer" {
             wanted += 1;
-            assert_right(&shop, &it, &hosts, seed);
+            assert_right(&test, &it, &hosts, seed);
         } else {
             assert_eq!(finalizers(&it), [""; 0], "seed {seed}");
             assert_eq!(entrances(&it), [""; 0], "seed {seed}");
         }
     }
-    let all = shop.cloud.balancers();
+    let all = test.cloud.balancers();
     assert_eq!(all.len(), wanted, "seed {seed}: {all:?}");
     let kept = all.iter().find(|it| it.name == "foreign");
     assert_eq!(kept, Some(&foreign), "seed {seed}");
     // Several comparisons later nothing is left to do.
-    shop.seconds(300).await;
-    assert_eq!(shop.changes_from(mark), [""; 0], "seed {seed}");
-    shop.end().await;
+    test.seconds(300).await;
+    assert_eq!(test.changes_from(mark), [""; 0], "seed {seed}");
+    test.end().await;
 }
 
 #[test]

@@ -4,13 +4,13 @@ use bowline_scenarios::scenario;
 use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::{Value, json};
 
-use super::shop::{C, Shop};
+use super::service_harness::{C, ServiceHarness};
 
 const WHY: &str = "no API server stores a Node that cannot be read";
 
 /// Makes a Node of another form than any Kubernetes has, or puts it right.
-async fn break_node(shop: &Shop, name: &str, broken: bool) {
-    shop.change(name, |node| {
+async fn break_node(test: &ServiceHarness, name: &str, broken: bool) {
+    test.change(name, |node| {
         node["spec"]["taints"] = if broken { json!("odd") } else { json!([]) };
     })
     .await;
@@ -31,63 +31,63 @@ fn third() -> MachineSpec {
 }
 
 #[scenario(only_in_memory = WHY)]
-async fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone(shop: Shop) {
-    shop.serve().await;
-    let mark = shop.mark();
-    break_node(&shop, "worker-b", true).await;
+async fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone(test: ServiceHarness) {
+    test.serve().await;
+    let mark = test.mark();
+    break_node(&test, "worker-b", true).await;
     assert_eq!(
-        shop.message("web", "NodeUnreadable").await,
+        test.message("web", "NodeUnreadable").await,
         "nodes [worker-b] cannot be read; what was last known of them holds for their members"
     );
-    shop.long(600).await;
-    assert_eq!(shop.changes_from(mark), [""; 0]);
-    assert_eq!(condition(&shop.service("web")), Some(("True", "Ready")));
+    test.long(600).await;
+    assert_eq!(test.changes_from(mark), [""; 0]);
+    assert_eq!(condition(&test.service("web")), Some(("True", "Ready")));
     // Others come and go meanwhile.
-    shop.add_server(&third());
-    shop.add_node("worker-c", C, 13).await;
-    shop.until_members(&["11", "12", "13"]).await;
-    shop.delete("worker-a").await;
-    shop.until_members(&["12", "13"]).await;
-    shop.delete("worker-b").await;
-    shop.until_members(&["13"]).await;
+    test.add_server(&third());
+    test.add_node("worker-c", C, 13).await;
+    test.until_members(&["11", "12", "13"]).await;
+    test.delete("worker-a").await;
+    test.until_members(&["12", "13"]).await;
+    test.delete("worker-b").await;
+    test.until_members(&["13"]).await;
 }
 
 #[scenario(only_in_memory = WHY)]
-async fn a_node_that_never_could_be_read_costs_no_member(mut shop: Shop) {
-    shop.serve().await;
-    shop.stop().await;
-    break_node(&shop, "worker-b", true).await;
-    let mark = shop.mark();
-    shop.start().await;
-    shop.until_service("web", "the doubt is told", |it| {
+async fn a_node_that_never_could_be_read_costs_no_member(mut test: ServiceHarness) {
+    test.serve().await;
+    test.stop().await;
+    break_node(&test, "worker-b", true).await;
+    let mark = test.mark();
+    test.start().await;
+    test.until_service("web", "the doubt is told", |it| {
         condition(it) == Some(("False", "NodeUnreadable"))
     })
     .await;
-    shop.long(600).await;
-    assert_eq!(shop.changes_from(mark), [""; 0]);
-    assert_eq!(shop.members().len(), 2);
+    test.long(600).await;
+    assert_eq!(test.changes_from(mark), [""; 0]);
+    assert_eq!(test.members().len(), 2);
     // New members come all the same.
-    shop.add_server(&third());
-    shop.add_node("worker-c", C, 13).await;
-    shop.until_members(&["11", "12", "13"]).await;
+    test.add_server(&third());
+    test.add_node("worker-c", C, 13).await;
+    test.until_members(&["11", "12", "13"]).await;
     // It can be read again.
-    break_node(&shop, "worker-b", false).await;
-    shop.until_service("web", "all is well", |it| {
+    break_node(&test, "worker-b", false).await;
+    test.until_service("web", "all is well", |it| {
         condition(it) == Some(("True", "Ready"))
     })
     .await;
-    assert_eq!(shop.changes_from(mark), ["POST members"]);
+    assert_eq!(test.changes_from(mark), ["POST members"]);
     // Or it goes for good.
-    shop.stop().await;
-    break_node(&shop, "worker-b", true).await;
-    shop.start().await;
-    shop.until_service("web", "the doubt is told", |it| {
+    test.stop().await;
+    break_node(&test, "worker-b", true).await;
+    test.start().await;
+    test.until_service("web", "the doubt is told", |it| {
         condition(it) == Some(("False", "NodeUnreadable"))
     })
     .await;
-    shop.delete("worker-b").await;
-    shop.until_members(&["11", "13"]).await;
-    shop.until_service("web", "all is well", |it| {
+    test.delete("worker-b").await;
+    test.until_members(&["11", "13"]).await;
+    test.until_service("web", "all is well", |it| {
         condition(it) == Some(("True", "Ready"))
     })
     .await;

@@ -6,7 +6,7 @@ use bowline_simulator::KubeletSpec;
 use bowline_simulator_exoscale::InstanceSpec;
 use serde_json::{Value, json};
 
-use super::stage::{I1, NOBODY, NODE, Stage};
+use super::harness::{Harness, I1, NOBODY, NODE};
 
 const HOST: &str = "Hostname:Pool-a1b2c-xyz";
 const EXTERNAL: &str = "ExternalIP:198.51.100.21";
@@ -30,26 +30,26 @@ fn assert_labels(node: &Value, kind: &str, place: &str) {
 
 #[scenario]
 async fn exoscale_case_18_a_new_node_gets_id_labels_and_addresses_and_loses_the_taint(
-    stage: Stage,
+    test: Harness,
 ) {
-    stage.join(I1);
-    let node = stage.initialized(NODE).await;
+    test.join(I1);
+    let node = test.initialized(NODE).await;
     assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
     assert_labels(&node, "standard.medium", "ch-gva-2");
     assert_eq!(addresses(&node), [HOST, EXTERNAL, INTERNAL]);
-    let told = stage.message(NODE, "Synced").await;
+    let told = test.message(NODE, "Synced").await;
     assert_eq!(told, "Node synced successfully");
-    stage.until_ready(NODE, "True").await;
-    assert_eq!(stage.writes_to("*").len(), 2);
+    test.until_ready(NODE, "True").await;
+    assert_eq!(test.writes_to("*").len(), 2);
 }
 
 #[scenario]
 async fn exoscale_case_19_two_families_settle_and_are_not_written_again() {
-    let stage = Stage::with("", &["--node-status-update-frequency=10s"]).await;
+    let test = Harness::with("", &["--node-status-update-frequency=10s"]).await;
     let address = "2001:db8::21".parse().unwrap();
-    stage.cloud.set_ipv6(I1, Some(address)).unwrap();
-    stage.join(I1);
-    let list = addresses(&stage.initialized(NODE).await);
+    test.cloud.set_ipv6(I1, Some(address)).unwrap();
+    test.join(I1);
+    let list = addresses(&test.initialized(NODE).await);
     let of = |kind: &str| -> Vec<String> {
         let mine = list.iter().filter(|it| it.starts_with(kind));
         mine.cloned().collect()
@@ -58,68 +58,67 @@ async fn exoscale_case_19_two_families_settle_and_are_not_written_again() {
     assert_eq!(of("Hostname"), [HOST]);
     assert_eq!(of("ExternalIP"), [EXTERNAL, "ExternalIP:2001:db8::21"]);
     assert_eq!(of("InternalIP"), [INTERNAL, "InternalIP:2001:db8::21"]);
-    let calls = stage.cloud_calls("*").len();
-    stage.until_cloud_calls(calls + 3).await;
-    assert_eq!(stage.writes_to("*").len(), 2, "nothing changed");
-    stage.end().await;
+    let calls = test.cloud_calls("*").len();
+    test.until_cloud_calls(calls + 3).await;
+    assert_eq!(test.writes_to("*").len(), 2, "nothing changed");
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_96_an_unchanged_node_of_two_families_is_not_patched() {
-    let stage = Stage::with("", &["--node-status-update-frequency=10s"]).await;
+    let test = Harness::with("", &["--node-status-update-frequency=10s"]).await;
     let address = "2001:db8::21".parse().unwrap();
-    stage.cloud.set_ipv6(I1, Some(address)).unwrap();
-    stage.join(I1);
-    stage.initialized(NODE).await;
-    let before = stage.content(NODE);
-    let calls = stage.cloud_calls("*").len();
-    stage.until_cloud_calls(calls + 3).await;
-    assert_eq!(stage.content(NODE), before);
+    test.cloud.set_ipv6(I1, Some(address)).unwrap();
+    test.join(I1);
+    test.initialized(NODE).await;
+    let before = test.content(NODE);
+    let calls = test.cloud_calls("*").len();
+    test.until_cloud_calls(calls + 3).await;
+    assert_eq!(test.content(NODE), before);
     // One that changes is seen all the same.
-    stage
-        .cloud
+    test.cloud
         .set_public_ip(I1, Some("198.51.100.99".parse().unwrap()))
         .unwrap();
     let wanted = "ExternalIP:198.51.100.99".to_owned();
     let is_there = |it: &TestCluster| addresses(&it.node(NODE)).contains(&wanted);
-    stage.until("the new address", is_there).await;
-    stage.end().await;
+    test.until("the new address", is_there).await;
+    test.end().await;
 }
 
 #[scenario]
-async fn exoscale_case_21_the_address_of_the_kubelet_comes_first(stage: Stage) {
-    stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
-    stage.join_as(KubeletSpec {
+async fn exoscale_case_21_the_address_of_the_kubelet_comes_first(test: Harness) {
+    test.cloud.set_private_networks(I1, &["inside"]).unwrap();
+    test.join_as(KubeletSpec {
         provided_node_ip: Some("10.0.0.5".into()),
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
-    let list = addresses(&stage.initialized(NODE).await);
+    let list = addresses(&test.initialized(NODE).await);
     assert_eq!(list, ["InternalIP:10.0.0.5", HOST, EXTERNAL]);
 }
 
 #[scenario]
 async fn exoscale_case_23_an_address_that_the_instance_does_not_have_keeps_the_node_waiting(
-    stage: Stage,
+    test: Harness,
 ) {
-    stage.join_as(KubeletSpec {
+    test.join_as(KubeletSpec {
         provided_node_ip: Some("10.0.0.5".into()),
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
-    let message = stage.message(NODE, "NodeInitializationFailed").await;
+    let message = test.message(NODE, "NodeInitializationFailed").await;
     assert!(message.contains("10.0.0.5"), "{message}");
-    stage.long(A_WHILE).await;
-    assert!(is_uninitialized(&stage.node(NODE)));
-    assert_eq!(stage.writes_to("*").len(), 0);
+    test.long(A_WHILE).await;
+    assert!(is_uninitialized(&test.node(NODE)));
+    assert_eq!(test.writes_to("*").len(), 0);
 }
 
 #[scenario]
-async fn exoscale_case_25_a_kubelet_with_two_addresses_keeps_both(stage: Stage) {
-    stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
+async fn exoscale_case_25_a_kubelet_with_two_addresses_keeps_both(test: Harness) {
+    test.cloud.set_private_networks(I1, &["inside"]).unwrap();
     let address = "2001:db8::21".parse().unwrap();
-    stage.cloud.set_ipv6(I1, Some(address)).unwrap();
-    stage.join_as(KubeletSpec {
+    test.cloud.set_ipv6(I1, Some(address)).unwrap();
+    test.join_as(KubeletSpec {
         provided_node_ip: Some("10.0.0.5,fd00::5".into()),
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
     let wanted = [
         "InternalIP:10.0.0.5",
@@ -128,117 +127,113 @@ async fn exoscale_case_25_a_kubelet_with_two_addresses_keeps_both(stage: Stage) 
         EXTERNAL,
         "ExternalIP:2001:db8::21",
     ];
-    assert_eq!(addresses(&stage.initialized(NODE).await), wanted);
+    assert_eq!(addresses(&test.initialized(NODE).await), wanted);
 }
 
 #[scenario]
-async fn a_private_instance_leaves_the_node_its_own_internal_addresses(stage: Stage) {
-    stage.cloud.set_public_ip(I1, None).unwrap();
+async fn a_private_instance_leaves_the_node_its_own_internal_addresses(test: Harness) {
+    test.cloud.set_public_ip(I1, None).unwrap();
     // A kubelet that guesses its address writes no annotation.
-    stage.join_as(KubeletSpec {
+    test.join_as(KubeletSpec {
         provided_node_ip: Some("0.0.0.0".into()),
         own_addresses: vec!["10.0.0.7".parse().unwrap()],
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
-    let list = addresses(&stage.initialized(NODE).await);
+    let list = addresses(&test.initialized(NODE).await);
     assert_eq!(list, [HOST, "InternalIP:10.0.0.7"]);
 }
 
 #[scenario]
-async fn exoscale_case_26_an_id_that_the_kubelet_gives_is_kept(stage: Stage) {
+async fn exoscale_case_26_an_id_that_the_kubelet_gives_is_kept(test: Harness) {
     let id = format!("exoscale://{I1}");
-    stage.join_as(KubeletSpec {
+    test.join_as(KubeletSpec {
         node_name: "other-name".into(),
         provider_id: Some(id.clone()),
         system_uuid: String::new(),
         os_image: String::new(),
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
-    let node = stage.initialized("other-name").await;
+    let node = test.initialized("other-name").await;
     assert_eq!(node["spec"]["providerID"], id);
     assert_labels(&node, "standard.medium", "ch-gva-2");
 }
 
 #[scenario]
-async fn exoscale_case_38_a_node_on_an_unknown_machine_waits_and_is_kept(stage: Stage) {
-    stage.join_outside("stranger", None);
+async fn exoscale_case_38_a_node_on_an_unknown_machine_waits_and_is_kept(test: Harness) {
+    test.join_outside("stranger", None);
     let registered = |it: &TestCluster| it.find("stranger").is_some();
-    stage.until("it registers", registered).await;
-    stage.long(A_WHILE).await;
-    assert!(is_uninitialized(&stage.node("stranger")));
+    test.until("it registers", registered).await;
+    test.long(A_WHILE).await;
+    assert!(is_uninitialized(&test.node("stranger")));
     // Also when it falls silent.
     let stopped = bowline_simulator::machines::Power::Off;
-    stage.world.machines.set("rack://stranger", stopped);
-    stage.until_ready("stranger", "Unknown").await;
-    stage.long(super::stage::A_WHILE).await;
-    assert!(is_uninitialized(&stage.node("stranger")));
-    assert_eq!(stage.writes_to("*").len(), 0);
-    assert!(!stage.cloud_calls(&format!("/{NOBODY}")).is_empty());
+    test.world.machines.set("rack://stranger", stopped);
+    test.until_ready("stranger", "Unknown").await;
+    test.long(super::harness::A_WHILE).await;
+    assert!(is_uninitialized(&test.node("stranger")));
+    assert_eq!(test.writes_to("*").len(), 0);
+    assert!(!test.cloud_calls(&format!("/{NOBODY}")).is_empty());
 }
 
 #[scenario]
-async fn exoscale_case_94_a_machine_that_says_its_id_in_upper_case_is_understood(stage: Stage) {
-    stage.join_as(KubeletSpec {
+async fn exoscale_case_94_a_machine_that_says_its_id_in_upper_case_is_understood(test: Harness) {
+    test.join_as(KubeletSpec {
         system_uuid: I1.to_uppercase(),
         os_image: String::new(),
-        ..stage.kubelet(I1)
+        ..test.kubelet(I1)
     });
-    let node = stage.initialized(NODE).await;
+    let node = test.initialized(NODE).await;
     assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
 }
 
 #[scenario]
-async fn exoscale_case_97_a_node_whose_instance_lacks_a_field_waits_until_it_has_it(stage: Stage) {
-    stage.deform(I1, &json!({ "instance-type": null }));
-    stage.join(I1);
-    stage.join(super::stage::I2);
-    stage.initialized(super::stage::OTHER).await;
-    let message = stage.message(NODE, "NodeInitializationFailed").await;
+async fn exoscale_case_97_a_node_whose_instance_lacks_a_field_waits_until_it_has_it(test: Harness) {
+    test.deform(I1, &json!({ "instance-type": null }));
+    test.join(I1);
+    test.join(super::harness::I2);
+    test.initialized(super::harness::OTHER).await;
+    let message = test.message(NODE, "NodeInitializationFailed").await;
     assert!(message.contains("instance-type"), "{message}");
-    stage.deform(I1, &json!({ "name": null }));
-    stage.seconds(60).await;
-    assert!(is_uninitialized(&stage.node(NODE)));
-    stage.deform(I1, &json!({}));
-    assert_labels(
-        &stage.initialized(NODE).await,
-        "standard.medium",
-        "ch-gva-2",
-    );
+    test.deform(I1, &json!({ "name": null }));
+    test.seconds(60).await;
+    assert!(is_uninitialized(&test.node(NODE)));
+    test.deform(I1, &json!({}));
+    assert_labels(&test.initialized(NODE).await, "standard.medium", "ch-gva-2");
 }
 
 #[scenario]
-async fn many_nodes_that_join_at_once_share_a_list_of_instances_and_one_of_types(stage: Stage) {
-    stage.join_fleet(50, "standard.small");
+async fn many_nodes_that_join_at_once_share_a_list_of_instances_and_one_of_types(test: Harness) {
+    test.join_fleet(50, "standard.small");
     for number in 1..=50 {
-        stage.initialized(&format!("fleet-{number}")).await;
+        test.initialized(&format!("fleet-{number}")).await;
     }
-    let calls = stage.cloud_calls("*").len();
+    let calls = test.cloud_calls("*").len();
     // On a loaded machine they do not join all at once.
     let most = if is_real() { 20 } else { 6 };
     assert!(calls <= most, "{calls} calls for 50 nodes");
-    assert_eq!(stage.writes_to("*").len(), 100, "two writes per node");
+    assert_eq!(test.writes_to("*").len(), 100, "two writes per node");
 }
 
 #[scenario(only_in_memory = "hundreds of nodes at 20 writes a second take long on the real clock")]
 async fn hundreds_of_nodes_that_wait_at_the_start_cost_two_reads() {
-    let mut stage = Stage::idle("", &[]).await;
+    let mut test = Harness::idle("", &[]).await;
     let mut ids = Vec::new();
     for kind in ["standard.small", "standard.large", "cpu.extra-large"] {
         let mut spec = InstanceSpec::named(kind).kind(kind);
         spec.count = Some(100);
-        ids.extend(stage.cloud.add_instances(&spec).unwrap());
+        ids.extend(test.cloud.add_instances(&spec).unwrap());
     }
     for (number, id) in ids.iter().enumerate() {
         let mut node = fresh(&format!("n-{number}"));
         node["status"]["nodeInfo"] = node_info(id, "");
-        stage.put(node).await;
+        test.put(node).await;
     }
-    stage.start().await;
+    test.start().await;
     for number in 0..ids.len() {
-        stage.initialized(&format!("n-{number}")).await;
+        test.initialized(&format!("n-{number}")).await;
     }
-    let calls = stage.cloud_calls("*").into_iter().map(|it| it.operation);
+    let calls = test.cloud_calls("*").into_iter().map(|it| it.operation);
     let calls: Vec<String> = calls.collect();
     assert_eq!(calls, ["list-instances", "list-instance-types"]);
-    stage.end().await;
+    test.end().await;
 }

@@ -4,7 +4,7 @@ use bowline_scenarios::objects::{SHUTDOWN, addresses, annotated, has_taint, text
 use bowline_scenarios::{is_real, scenario};
 use bowline_simulator::machines::Power;
 
-use super::stage::{A_WHILE, I1, NODE, Stage};
+use super::harness::{A_WHILE, Harness, I1, NODE};
 
 const OVERRIDES: &str = "
 instances:
@@ -34,9 +34,9 @@ fn labels(node: &serde_json::Value) -> [&str; 3] {
 
 #[scenario]
 async fn exoscale_case_31_an_external_node_is_initialised_without_a_call() {
-    let stage = Stage::configured(OVERRIDES).await;
-    stage.join_outside("edge-1", None);
-    let node = stage.initialized("edge-1").await;
+    let test = Harness::configured(OVERRIDES).await;
+    test.join_outside("edge-1", None);
+    let node = test.initialized("edge-1").await;
     let id = text(&node["spec"]["providerID"]);
     let hash = "df594d71a145abdc3d2b8d6c6fa910dd4bb21f63de731ecd11fe97b6ff6ce691";
     // The hash is that of the name, which is longer where the server is shared.
@@ -47,15 +47,15 @@ async fn exoscale_case_31_an_external_node_is_initialised_without_a_call() {
     }
     assert_eq!(labels(&node), ["external"; 3]);
     assert_eq!(addresses(&node), ["Hostname:edge-1"]);
-    assert_eq!(stage.cloud_calls("*").len(), 0);
-    stage.end().await;
+    assert_eq!(test.cloud_calls("*").len(), 0);
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_32_an_external_node_gets_exactly_what_is_said() {
-    let stage = Stage::configured(OVERRIDES).await;
-    stage.join_outside("edge-2", None);
-    let node = stage.initialized("edge-2").await;
+    let test = Harness::configured(OVERRIDES).await;
+    test.join_outside("edge-2", None);
+    let node = test.initialized("edge-2").await;
     assert_eq!(node["spec"]["providerID"], "exoscale://rack7-u12");
     assert_eq!(labels(&node), ["baremetal-a", "onprem-zrh", "onprem-zrh"]);
     let wanted = [
@@ -64,58 +64,58 @@ async fn exoscale_case_32_an_external_node_gets_exactly_what_is_said() {
         "Hostname:edge-2",
     ];
     assert_eq!(addresses(&node), wanted);
-    stage.end().await;
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_35_an_override_of_an_instance_replaces_only_its_type() {
-    let stage = Stage::configured(OVERRIDES).await;
-    stage.join(I1);
-    let node = stage.initialized(NODE).await;
+    let test = Harness::configured(OVERRIDES).await;
+    test.join(I1);
+    let node = test.initialized(NODE).await;
     assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
     assert_eq!(labels(&node), ["big", "ch-gva-2", "ch-gva-2"]);
     assert_eq!(addresses(&node).len(), 3);
-    stage.end().await;
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_36_an_external_node_that_falls_silent_is_kept_as_it_is() {
-    let stage = Stage::configured(OVERRIDES).await;
-    stage.join_outside("edge-1", None);
-    stage.initialized("edge-1").await;
-    stage.until_ready("edge-1", "True").await;
-    let before = stage.content("edge-1");
-    stage.world.machines.set("rack://edge-1", Power::Off);
-    stage.until_ready("edge-1", "Unknown").await;
-    stage.long(A_WHILE).await;
-    assert_eq!(stage.content("edge-1"), before);
-    assert!(!has_taint(&stage.node("edge-1"), SHUTDOWN));
-    assert_eq!(stage.cloud_calls("*").len(), 0);
-    stage.end().await;
+    let test = Harness::configured(OVERRIDES).await;
+    test.join_outside("edge-1", None);
+    test.initialized("edge-1").await;
+    test.until_ready("edge-1", "True").await;
+    let before = test.content("edge-1");
+    test.world.machines.set("rack://edge-1", Power::Off);
+    test.until_ready("edge-1", "Unknown").await;
+    test.long(A_WHILE).await;
+    assert_eq!(test.content("edge-1"), before);
+    assert!(!has_taint(&test.node("edge-1"), SHUTDOWN));
+    assert_eq!(test.cloud_calls("*").len(), 0);
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_90_an_external_node_with_an_address_of_its_own_keeps_it() {
-    let stage = Stage::configured(OVERRIDES).await;
-    stage.join_outside("edge-3", Some("10.9.0.33"));
-    let node = stage.initialized("edge-3").await;
+    let test = Harness::configured(OVERRIDES).await;
+    test.join_outside("edge-3", Some("10.9.0.33"));
+    let node = test.initialized("edge-3").await;
     let mut list = addresses(&node);
     list.sort();
     assert_eq!(list, ["Hostname:edge-3", "InternalIP:10.9.0.33"]);
-    let writes = stage.writes_to("edge-3/status");
+    let writes = test.writes_to("edge-3/status");
     assert_eq!(writes.len(), 0, "addresses unchanged: {writes:?}");
-    stage.end().await;
+    test.end().await;
 }
 
 #[scenario]
 async fn exoscale_case_07_with_instances_disabled_services_are_served_and_nodes_not_touched() {
-    let stage = Stage::configured("instances: {disabled: true}").await;
-    stage.join(I1);
+    let test = Harness::configured("instances: {disabled: true}").await;
+    test.join(I1);
     let key = "service.beta.kubernetes.io/exoscale-loadbalancer-service-instancepool-id";
     let pool = "0f0e0d0c-0b0a-4908-8706-050403020100";
-    stage.create_service(annotated("web", &[(key, pool)])).await;
-    stage.until_published("web").await;
-    assert_eq!(stage.cloud.balancers().len(), 1);
-    assert_eq!(stage.writes_to("*").len(), 0);
-    stage.end().await;
+    test.create_service(annotated("web", &[(key, pool)])).await;
+    test.until_published("web").await;
+    assert_eq!(test.cloud.balancers().len(), 1);
+    assert_eq!(test.writes_to("*").len(), 0);
+    test.end().await;
 }

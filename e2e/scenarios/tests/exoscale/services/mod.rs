@@ -5,6 +5,6 @@ mod deletion;
 mod faults;
 mod rotation;
 mod seeds;
-mod shop;
+mod service_harness;
 
-use crate::stage;
+use crate::harness;

@@ -8,8 +8,8 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 use serde_json::json;
 
-use super::shop::Shop;
-use crate::stage::{I1, I2, Stage};
+use super::service_harness::ServiceHarness;
+use crate::harness::{Harness, I1, I2};
 
 /// Services that are made at once.
 const SERVICES: usize = 20;
@@ -29,30 +29,30 @@ async fn new_credentials_while_twenty_services_are_made_fail_nothing() {
         ("EXOSCALE_API_SECRET", ""),
         ("EXOSCALE_API_CREDENTIALS_FILE", path.to_str().unwrap()),
     ];
-    let mut shop = Shop::on(Stage::with(&environment).await, &[I1, I2]).await;
+    let mut test = ServiceHarness::on(Harness::with(&environment).await, &[I1, I2]).await;
     // Long enough that every Service waits for something when the pair changes.
     let slow = Duration::from_secs(8);
-    shop.cloud.set_timings(|it| it.operation = slow);
-    shop.start().await;
+    test.cloud.set_timings(|it| it.operation = slow);
+    test.start().await;
     let names: Vec<String> = (1..=SERVICES).map(|it| format!("web-{it}")).collect();
     for name in &names {
-        shop.create_service(service(name)).await;
+        test.create_service(service(name)).await;
     }
-    shop.until_asked(0, "get-operation").await;
-    shop.cloud.set_key(NEW_KEY, Key::new("another-secret"));
+    test.until_asked(0, "get-operation").await;
+    test.cloud.set_key(NEW_KEY, Key::new("another-secret"));
     write("new", NEW_KEY, "another-secret");
     let used = Filter::any().server("exoscale").caller(NEW_KEY);
     let in_use = |it: &TestCluster| it.count(&used) > 1;
-    shop.until("the new pair is in use", in_use).await;
-    assert!(shop.cloud.remove_key(DEFAULT_KEY));
+    test.until("the new pair is in use", in_use).await;
+    assert!(test.cloud.remove_key(DEFAULT_KEY));
     for name in &names {
-        shop.until_ensured(name).await;
-        assert_eq!(shop.told(name, "SyncLoadBalancerFailed"), 0, "{name}");
+        test.until_ensured(name).await;
+        assert_eq!(test.told(name, "SyncLoadBalancerFailed"), 0, "{name}");
     }
-    assert_eq!(shop.cloud.balancers().len(), SERVICES);
+    assert_eq!(test.cloud.balancers().len(), SERVICES);
     for status in [401, 403] {
         let refused = Filter::any().server("exoscale").status(status);
-        assert_eq!(shop.count(&refused), 0);
+        assert_eq!(test.count(&refused), 0);
     }
-    shop.end().await;
+    test.end().await;
 }

@@ -12,8 +12,8 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec};
 use serde_json::{Value, json};
 
-use super::shop::{Shop, annotation, key, uid};
-use crate::stage::{I1, I2, P1, P2, Stage};
+use super::service_harness::{ServiceHarness, annotation, key, uid};
+use crate::harness::{Harness, I1, I2, P1, P2};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 6;
@@ -24,21 +24,21 @@ const DUST: u64 = 1500;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Something happens to a Service.
-async fn strike_service(shop: &Shop, random: &Random) {
+async fn strike_service(test: &ServiceHarness, random: &Random) {
     let name = pick(random, &NAMES);
-    let Some(there) = shop.find_service(name) else {
+    let Some(there) = test.find_service(name) else {
         let mut it = service(name);
         it["spec"]["ports"] = ports(random);
-        return shop.create_service(it).await;
+        return test.create_service(it).await;
     };
     if !there["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
     let setting = match random.below(6) {
-        0 => return shop.delete_service(name).await,
+        0 => return test.delete_service(name).await,
         1 => {
             let ports = ports(random);
-            return shop
+            return test
                 .change_service(name, |it| it["spec"]["ports"] = ports.clone())
                 .await;
         }
@@ -48,13 +48,13 @@ async fn strike_service(shop: &Shop, random: &Random) {
             pick(random, &["source-hash", "round-robin", "wrong"]),
         ),
         4 => ("service-name", pick(random, &["", "x"])),
-        _ => return shop.annotate(name, &key("id"), None).await,
+        _ => return test.annotate(name, &key("id"), None).await,
     };
-    shop.annotate(name, &key(setting.0), Some(setting.1)).await;
+    test.annotate(name, &key(setting.0), Some(setting.1)).await;
 }
 
 /// Something goes wrong.
-fn strike_servers(shop: &Shop, random: &Random) {
+fn strike_servers(test: &ServiceHarness, random: &Random) {
     let times = random.below(3) + 1;
     let cloud = |action| Rule::new(action).server("exoscale").times(times);
     let unavailable = Action::Status {
@@ -74,16 +74,16 @@ fn strike_servers(shop: &Shop, random: &Random) {
             } else {
                 Ending::timeout()
             };
-            return shop.cloud.plan("*", ending, Some(times));
+            return test.cloud.plan("*", ending, Some(times));
         }
-        _ => return shop.cluster.break_watches(),
+        _ => return test.cluster.break_watches(),
     };
-    shop.fault(rule);
+    test.fault(rule);
 }
 
 /// Somebody does something by hand in the cloud, but not to what is others'.
-fn strike_cloud(shop: &Shop, random: &Random) {
-    let all = shop.cloud.balancers().into_iter();
+fn strike_cloud(test: &ServiceHarness, random: &Random) {
+    let all = test.cloud.balancers().into_iter();
     let ours: Vec<BalancerInfo> = all.filter(|it| it.name != "foreign").collect();
     if ours.is_empty() {
         return;
@@ -91,23 +91,23 @@ fn strike_cloud(shop: &Shop, random: &Random) {
     let one = pick(random, &ours.iter().collect::<Vec<_>>());
     match one.services.first() {
         Some(service) if random.below(2) == 0 => {
-            let _ = shop.cloud.remove_service(&one.id, &service.id);
+            let _ = test.cloud.remove_service(&one.id, &service.id);
         }
         Some(service) => {
-            let _ = shop.cloud.retarget_service(&one.id, &service.id, 31999);
+            let _ = test.cloud.retarget_service(&one.id, &service.id, 31999);
         }
         None => {}
     }
 }
 
-async fn strike(shop: &mut Shop, random: &Random) {
+async fn strike(test: &mut ServiceHarness, random: &Random) {
     match random.below(10) {
-        0..=4 => strike_service(shop, random).await,
-        5..=7 => strike_servers(shop, random),
-        8 => strike_cloud(shop, random),
+        0..=4 => strike_service(test, random).await,
+        5..=7 => strike_servers(test, random),
+        8 => strike_cloud(test, random),
         _ => {
-            shop.kill().await;
-            shop.start().await;
+            test.kill().await;
+            test.start().await;
         }
     }
     let pause = random.below(4000);
@@ -115,9 +115,9 @@ async fn strike(shop: &mut Shop, random: &Random) {
 }
 
 /// The load balancer of a Service is what that asks for, and shown.
-fn assert_right(shop: &Shop, it: &Value, seed: u64) {
+fn assert_right(test: &ServiceHarness, it: &Value, seed: u64) {
     let name = format!("k8s-{}", uid(it));
-    let all = shop.cloud.balancers();
+    let all = test.cloud.balancers();
     let own: Vec<&BalancerInfo> = all.iter().filter(|it| it.name == name).collect();
     let [own] = own.as_slice() else {
         panic!("seed {seed}: {name}: {own:?}");
@@ -139,43 +139,43 @@ fn assert_right(shop: &Shop, it: &Value, seed: u64) {
 
 async fn story(seed: u64) {
     let random = Random::seeded(seed);
-    let mut shop = Shop::on(Stage::seeded(seed).await, &[I1, I2]).await;
+    let mut test = ServiceHarness::on(Harness::seeded(seed).await, &[I1, I2]).await;
     let theirs = BalancerSpec::named("foreign").service(ServiceSpec::new("api", P1, 80, 30080));
-    shop.cloud.add_balancer(&theirs).unwrap();
-    let foreign = |shop: &Shop| {
-        let mut all = shop.cloud.balancers().into_iter();
+    test.cloud.add_balancer(&theirs).unwrap();
+    let foreign = |test: &ServiceHarness| {
+        let mut all = test.cloud.balancers().into_iter();
         all.find(|it| it.name == "foreign")
     };
-    let before = foreign(&shop);
+    let before = foreign(&test);
     // Some clouds refuse a change of what they are still changing.
     let strict = seed % 2 == 1;
-    shop.cloud.set_quirks(|it| it.one_change_at_a_time = strict);
-    shop.start().await;
+    test.cloud.set_quirks(|it| it.one_change_at_a_time = strict);
+    test.start().await;
     for _ in 0..STRIKES {
-        strike(&mut shop, &random).await;
+        strike(&mut test, &random).await;
     }
-    shop.world.faults.clear();
-    shop.cloud.forget_plans();
+    test.world.faults.clear();
+    test.cloud.forget_plans();
     for name in NAMES {
-        if shop.find_service(name).is_some() {
-            shop.annotate(name, &key("service-strategy"), None).await;
+        if test.find_service(name).is_some() {
+            test.annotate(name, &key("service-strategy"), None).await;
         }
     }
-    shop.seconds(DUST).await;
-    let mark = shop.mark();
+    test.seconds(DUST).await;
+    let mark = test.mark();
     let mut wanted = 1;
     for name in NAMES {
-        if let Some(it) = shop.find_service(name) {
+        if let Some(it) = test.find_service(name) {
             assert_eq!(finalizers(&it).len(), 1, "seed {seed}");
-            assert_right(&shop, &it, seed);
+            assert_right(&test, &it, seed);
             wanted += 1;
         }
     }
-    assert_eq!(shop.cloud.balancers().len(), wanted, "seed {seed}");
-    assert_eq!(foreign(&shop), before, "seed {seed}");
-    shop.restart().await;
-    shop.seconds(60).await;
-    assert_eq!(shop.changes(mark), [""; 0], "seed {seed}");
+    assert_eq!(test.cloud.balancers().len(), wanted, "seed {seed}");
+    assert_eq!(foreign(&test), before, "seed {seed}");
+    test.restart().await;
+    test.seconds(60).await;
+    assert_eq!(test.changes(mark), [""; 0], "seed {seed}");
 }
 
 #[test]

@@ -30,9 +30,9 @@ impl Harness {
         Self::on(harness::Harness::with(environment))
     }
 
-    pub(crate) fn on(stage: harness::Harness) -> Self {
+    pub(crate) fn on(test: harness::Harness) -> Self {
         let nodes = vec![node("worker-a", Some(A)), node("worker-b", Some(B))];
-        Self(ServiceHarness::new(stage.0, PREFIX, web(), nodes))
+        Self(ServiceHarness::new(test.0, PREFIX, web(), nodes))
     }
 
     pub(crate) async fn marked(&self) -> Vec<TaggedBalancer> {
@@ -52,7 +52,7 @@ impl Harness {
     }
 
     pub(crate) fn all(&self) -> Vec<BalancerInfo> {
-        self.stage.sim.balancers()
+        self.harness.sim.balancers()
     }
 
     #[track_caller]
@@ -98,13 +98,13 @@ impl Harness {
             .on(method, path)
             .named(&format!("{method} {path}"));
         rule.times = Some(times);
-        self.stage.world.faults.add(rule).unwrap();
+        self.harness.world.faults.add(rule).unwrap();
     }
 
     /// Adds a load balancer that nobody made.
     pub(crate) fn place(&self, spec: Value) -> String {
         let spec: BalancerSpec = serde_json::from_value(spec).unwrap();
-        self.stage.sim.add_balancer(&spec).unwrap()
+        self.harness.sim.add_balancer(&spec).unwrap()
     }
 
     /// The load balancer that the original leaves for fixture F.
@@ -128,13 +128,13 @@ impl Harness {
     }
 }
 
-/// A shop whose load balancer is there, and whose calls are forgotten.
+/// A test whose load balancer is there, and whose calls are forgotten.
 pub(crate) async fn open() -> Harness {
-    let mut shop = Harness::new();
-    shop.ensure().await.good();
-    shop.settle().await;
-    shop.calls();
-    shop
+    let mut test = Harness::new();
+    test.ensure().await.good();
+    test.settle().await;
+    test.calls();
+    test
 }
 
 fn uuid_like(part: &str) -> Option<&str> {

@@ -27,17 +27,17 @@ async fn what_was_carried_out_exists_as_it_is_wanted() {
         ],
     ];
     for settings in settings {
-        let mut shop = Harness::new();
+        let mut test = Harness::new();
         for (suffix, value) in *settings {
-            shop.set(suffix, value);
+            test.set(suffix, value);
         }
-        shop.service.ports.push(port("dns", "UDP", 53, 31053));
-        let new = shop.draft(Goal::Present).await.unwrap().plan;
+        test.service.ports.push(port("dns", "UDP", 53, 31053));
+        let new = test.draft(Goal::Present).await.unwrap().plan;
         assert_eq!(names(&new.found), [""; 0]);
         assert_eq!(missing(&new), names(&new.wanted));
-        shop.ensure().await.good();
-        shop.settle().await;
-        let plan = shop.draft(Goal::Present).await.unwrap().plan;
+        test.ensure().await.good();
+        test.settle().await;
+        let plan = test.draft(Goal::Present).await.unwrap().plan;
         assert!(plan.is_empty(), "{plan:?}");
         assert_eq!(missing(&plan), [""; 0], "{:#?}", plan.found);
         assert_eq!(names(&plan.wanted), names(&new.wanted));
@@ -54,12 +54,12 @@ async fn what_was_carried_out_exists_as_it_is_wanted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_problem_leaves_open_what_is_wanted_but_not_what_exists() {
-    let mut shop = open().await;
-    shop.set("pool-algorithm", "fastest");
-    let plan = shop.draft(Goal::Present).await.unwrap().plan;
+    let mut test = open().await;
+    test.set("pool-algorithm", "fastest");
+    let plan = test.draft(Goal::Present).await.unwrap().plan;
     assert_eq!(names(&plan.wanted), [""; 0]);
     assert_eq!(plan.found.len(), 6);
-    let plan = shop.draft(Goal::Absent).await.unwrap().plan;
+    let plan = test.draft(Goal::Absent).await.unwrap().plan;
     assert_eq!(names(&plan.wanted), [""; 0]);
     let [balancer] = plan.found.as_slice() else {
         panic!("{:?}", plan.found);

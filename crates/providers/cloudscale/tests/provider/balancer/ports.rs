@@ -6,14 +6,14 @@ use bowline_test_kit::begins;
 
 const INVALID: &str = "InvalidLoadBalancerConfig";
 
-/// A shop with two ports, whose load balancer is there, and whose calls are forgotten.
+/// A test with two ports, whose load balancer is there, and whose calls are forgotten.
 async fn two_ports() -> Harness {
-    let mut shop = open().await;
-    shop.service.ports.push(port("https", "TCP", 443, 31443));
-    shop.ensure().await.good();
-    shop.settle().await;
-    shop.calls();
-    shop
+    let mut test = open().await;
+    test.service.ports.push(port("https", "TCP", 443, 31443));
+    test.ensure().await.good();
+    test.settle().await;
+    test.calls();
+    test
 }
 
 #[tokio::test(start_paused = true)]
@@ -24,58 +24,58 @@ async fn what_the_original_made_is_taken_over_as_it_is_where_single_ports_say_no
         r#"{"80": {"pool-algorithm": "round_robin", "timeout-client-data-ms": 50000,
                    "health-monitor-type": "tcp", "listener-allowed-cidrs": []}}"#,
     ] {
-        let mut shop = Harness::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
-        shop.place_originals();
-        shop.calls();
-        shop.set("port-settings", text);
-        assert!(shop.ensure().await.good().plan.is_empty(), "{text}");
-        assert_eq!(shop.writes(), [""; 0], "{text}");
+        let mut test = Harness::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
+        test.place_originals();
+        test.calls();
+        test.set("port-settings", text);
+        assert!(test.ensure().await.good().plan.is_empty(), "{text}");
+        assert_eq!(test.writes(), [""; 0], "{text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_setting_of_one_port_changes_that_port_and_goes_with_the_annotation() {
-    let mut shop = two_ports().await;
-    let before = shop.balancer().pools;
-    shop.set(
+    let mut test = two_ports().await;
+    let before = test.balancer().pools;
+    test.set(
         "port-settings",
         r#"{"https": {"timeout-member-data-ms": 9, "health-monitor-delay-s": 5,
                       "listener-allowed-cidrs": ["198.51.100.7"]}}"#,
     );
-    shop.ensure().await.good();
+    test.ensure().await.good();
     let listener = |body: &str| format!("PATCH load-balancers/listeners {body}");
     let monitors = |body: &str| format!("PATCH load-balancers/health-monitors {body}");
     assert_eq!(
-        shop.changes(),
+        test.changes(),
         [
             listener(r#"{"allowed_cidrs":["198.51.100.7/32"]}"#),
             listener(r#"{"timeout_member_data_ms":9}"#),
             monitors(r#"{"delay_s":5}"#),
         ]
     );
-    let after = shop.balancer().pools;
+    let after = test.balancer().pools;
     assert_eq!(after[0], before[0]);
     assert_eq!(monitor(&after[1]), "tcp 5/1/2/3");
-    assert!(shop.ensure().await.good().plan.is_empty());
-    assert_eq!(shop.writes(), [""; 0]);
-    shop.unset("port-settings").ensure().await.good();
+    assert!(test.ensure().await.good().plan.is_empty());
+    assert_eq!(test.writes(), [""; 0]);
+    test.unset("port-settings").ensure().await.good();
     assert_eq!(
-        shop.changes(),
+        test.changes(),
         [
             listener(r#"{"allowed_cidrs":[]}"#),
             listener(r#"{"timeout_member_data_ms":50000}"#),
             monitors(r#"{"delay_s":2}"#),
         ]
     );
-    assert_eq!(shop.balancer().pools, before);
+    assert_eq!(test.balancer().pools, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_protocol_of_one_port_replaces_only_its_pool() {
-    let mut shop = two_ports().await;
-    let before = shop.balancer().pools;
-    shop.set("port-settings", r#"{"443": {"pool-protocol": "proxyv2"}}"#);
-    let outcome = shop.ensure().await;
+    let mut test = two_ports().await;
+    let before = test.balancer().pools;
+    test.set("port-settings", r#"{"443": {"pool-protocol": "proxyv2"}}"#);
+    let outcome = test.ensure().await;
     let steps = steps(&outcome.good().plan);
     assert!(
         steps
@@ -83,7 +83,7 @@ async fn a_protocol_of_one_port_replaces_only_its_pool() {
             .all(|step| !step.contains("tcp/80") && !step.contains("in tcp/http ")),
         "{steps:?}"
     );
-    let after = shop.balancer().pools;
+    let after = test.balancer().pools;
     assert_eq!(after[0], before[0]);
     assert_eq!(
         (&*after[1].name, &*after[1].protocol),
@@ -119,12 +119,12 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
             &[r#"port "80": health-monitor-type: "udp-connect""#, "UDP"],
         ),
     ] {
-        let mut shop = two_ports().await;
+        let mut test = two_ports().await;
         // Neither this one, which is good, is carried out.
-        shop.set("pool-algorithm", "source_ip")
+        test.set("pool-algorithm", "source_ip")
             .set("port-settings", text);
-        shop.nodes = vec![node("worker-a", Some(A))];
-        let outcome = shop.ensure().await;
+        test.nodes = vec![node("worker-a", Some(A))];
+        let outcome = test.ensure().await;
         let problem = outcome.problem_of(INVALID);
         assert!(problem.contains("k8s.cloudscale.ch/loadbalancer-port-settings"));
         for part in told {
@@ -137,11 +137,11 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
                 "delete member 10.20.0.12:31443 in tcp/https"
             ]
         );
-        for pool in shop.balancer().pools {
+        for pool in test.balancer().pools {
             assert_eq!((&*pool.algorithm, pool.members.len()), ("round_robin", 1));
         }
-        shop.set("port-settings", "{}").ensure().await.good();
-        for pool in shop.balancer().pools {
+        test.set("port-settings", "{}").ensure().await.good();
+        for pool in test.balancer().pools {
             assert_eq!(&*pool.algorithm, "source_ip");
         }
     }
@@ -149,38 +149,38 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
-    let mut shop = Harness::new();
-    shop.set("port-settings", r#"{"http": {"pool-protocol": "proxyv3"}}"#);
-    shop.ensure().await.problem_of(INVALID);
-    assert_eq!(shop.writes(), [""; 0]);
-    assert_eq!(shop.all(), []);
+    let mut test = Harness::new();
+    test.set("port-settings", r#"{"http": {"pool-protocol": "proxyv3"}}"#);
+    test.ensure().await.problem_of(INVALID);
+    assert_eq!(test.writes(), [""; 0]);
+    assert_eq!(test.all(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn source_ranges_are_told_for_the_ports_that_they_filter() {
-    let mut shop = Harness::new();
-    shop.service.ports.push(port("https", "TCP", 443, 31443));
-    shop.service.source_ranges = vec!["192.0.2.0/24".into()];
-    shop.set(
+    let mut test = Harness::new();
+    test.service.ports.push(port("https", "TCP", 443, 31443));
+    test.service.source_ranges = vec!["192.0.2.0/24".into()];
+    test.set(
         "port-settings",
         r#"{"https": {"listener-allowed-cidrs": []}}"#,
     );
-    let outcome = shop.ensure().await;
+    let outcome = test.ensure().await;
     assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
     let message = &outcome.notices[0].message;
     begins(message, "only 192.0.2.0/24 may connect to tcp/80, as");
-    let pools = shop.balancer().pools;
+    let pools = test.balancer().pools;
     assert_eq!(pools[0].listeners[0].allowed_cidrs, ["192.0.2.0/24"]);
     assert_eq!(pools[1].listeners[0].allowed_cidrs, [""; 0]);
     // What a port says by itself is not the Service's word.
-    shop.set(
+    test.set(
         "port-settings",
         r#"{"https": {"listener-allowed-cidrs": ["10.0.0.0/8"]}}"#,
     );
-    assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
+    assert_eq!(test.ensure().await.good().reasons(), [""; 0]);
     // Without it, all ports are filtered, and that is told.
-    shop.unset("port-settings");
-    let outcome = shop.ensure().await;
+    test.unset("port-settings");
+    let outcome = test.ensure().await;
     assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
     let message = &outcome.notices[0].message;
     begins(message, "only 192.0.2.0/24 may connect, as");

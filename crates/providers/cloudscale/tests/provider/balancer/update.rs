@@ -17,12 +17,12 @@ fn frozen(mut balancer: BalancerInfo) -> BalancerInfo {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_43_another_port_number_replaces_only_the_listener() {
-    let mut shop = open().await;
-    let before = shop.pool();
-    shop.service.ports[0].port = 8080;
-    shop.does(&["delete listener tcp/80", "create listener tcp/8080"])
+    let mut test = open().await;
+    let before = test.pool();
+    test.service.ports[0].port = 8080;
+    test.does(&["delete listener tcp/80", "create listener tcp/8080"])
         .await;
-    let after = shop.pool();
+    let after = test.pool();
     assert_eq!((after.uuid, after.members), (before.uuid, before.members));
     assert_eq!(after.listeners[0].name, "tcp/8080");
     assert_eq!(after.monitor, before.monitor);
@@ -30,9 +30,9 @@ async fn cloudscale_case_43_another_port_number_replaces_only_the_listener() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_44_another_port_name_replaces_the_pool() {
-    let mut shop = open().await;
-    shop.service.ports[0].name = "web".into();
-    let outcome = shop.ensure().await;
+    let mut test = open().await;
+    test.service.ports[0].name = "web".into();
+    let outcome = test.ensure().await;
     assert_eq!(
         steps(&outcome.good().plan),
         [
@@ -46,7 +46,7 @@ async fn cloudscale_case_44_another_port_name_replaces_the_pool() {
         ],
         "the new pool is filled before the listener moves"
     );
-    let pool = shop.pool();
+    let pool = test.pool();
     assert_eq!((&*pool.name, pool.members.len()), ("tcp/web", 2));
     assert_eq!(
         (pool.listeners.len(), monitor(&pool).as_str()),
@@ -56,82 +56,82 @@ async fn cloudscale_case_44_another_port_name_replaces_the_pool() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_45_a_typo_in_the_algorithm_deletes_nothing() {
-    let mut shop = open().await;
-    shop.set("pool-algorithm", "robin_round");
-    let outcome = shop.ensure().await;
+    let mut test = open().await;
+    test.set("pool-algorithm", "robin_round");
+    let outcome = test.ensure().await;
     let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(
         problem.contains("pool-algorithm") && problem.contains("robin_round"),
         "{problem}"
     );
-    assert_eq!(shop.writes(), [""; 0]);
-    let before = shop.pool().uuid;
-    shop.set("pool-algorithm", "source_ip")
+    assert_eq!(test.writes(), [""; 0]);
+    let before = test.pool().uuid;
+    test.set("pool-algorithm", "source_ip")
         .ensure()
         .await
         .good();
-    let pool = shop.pool();
+    let pool = test.pool();
     assert_eq!((&*pool.algorithm, pool.members.len()), ("source_ip", 2));
     assert_ne!(pool.uuid, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_46_sources_are_filtered_in_place() {
-    let mut shop = open().await;
-    shop.service.ports.push(port("https", "TCP", 443, 31443));
-    shop.ensure().await.good();
-    shop.calls();
+    let mut test = open().await;
+    test.service.ports.push(port("https", "TCP", 443, 31443));
+    test.ensure().await.good();
+    test.calls();
     let patch =
         |cidrs: &str| format!("PATCH load-balancers/listeners {{\"allowed_cidrs\":{cidrs}}}");
-    shop.set("listener-allowed-cidrs", r#"["198.51.100.0/24"]"#)
+    test.set("listener-allowed-cidrs", r#"["198.51.100.0/24"]"#)
         .ensure()
         .await
         .good();
     assert_eq!(
-        shop.changes(),
+        test.changes(),
         [
             patch(r#"["198.51.100.0/24"]"#),
             patch(r#"["198.51.100.0/24"]"#)
         ]
     );
-    shop.unset("listener-allowed-cidrs").ensure().await.good();
-    assert_eq!(shop.changes(), [patch("[]"), patch("[]")]);
-    shop.service.ports.pop();
-    shop.set(
+    test.unset("listener-allowed-cidrs").ensure().await.good();
+    assert_eq!(test.changes(), [patch("[]"), patch("[]")]);
+    test.service.ports.pop();
+    test.set(
         "listener-allowed-cidrs",
         r#"["198.51.100.7", "2001:DB8:0::/48"]"#,
     )
     .ensure()
     .await
     .good();
-    shop.calls();
+    test.calls();
     assert_eq!(
-        shop.pool().listeners[0].allowed_cidrs,
+        test.pool().listeners[0].allowed_cidrs,
         ["198.51.100.7/32", "2001:db8::/48"]
     );
-    shop.set(
+    test.set(
         "listener-allowed-cidrs",
         r#"["2001:db8::/48", "198.51.100.7/32"]"#,
     );
-    assert!(shop.ensure().await.good().plan.is_empty());
-    shop.set("listener-allowed-cidrs", " ")
+    assert!(test.ensure().await.good().plan.is_empty());
+    test.set("listener-allowed-cidrs", " ")
         .ensure()
         .await
         .good();
-    assert_eq!(shop.changes(), [patch("[]")]);
+    assert_eq!(test.changes(), [patch("[]")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_47_three_timeouts_are_three_changes() {
-    let mut shop = open().await;
-    shop.set("timeout-client-data-ms", "60000")
+    let mut test = open().await;
+    test.set("timeout-client-data-ms", "60000")
         .set("timeout-member-connect-ms", "6000")
         .set("timeout-member-data-ms", "+70000")
         .ensure()
         .await
         .good();
     assert_eq!(
-        shop.changes(),
+        test.changes(),
         [
             r#"PATCH load-balancers/listeners {"timeout_client_data_ms":60000}"#,
             r#"PATCH load-balancers/listeners {"timeout_member_connect_ms":6000}"#,
@@ -142,15 +142,15 @@ async fn cloudscale_case_47_three_timeouts_are_three_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_51_a_name_is_changed_in_place() {
-    let mut shop = open().await;
-    let before = shop.balancer();
-    shop.set("name", "shop-web").ensure().await.good();
+    let mut test = open().await;
+    let before = test.balancer();
+    test.set("name", "test-web").ensure().await.good();
     assert_eq!(
-        shop.changes(),
-        [r#"PATCH load-balancers {"name":"shop-web"}"#]
+        test.changes(),
+        [r#"PATCH load-balancers {"name":"test-web"}"#]
     );
-    assert_eq!(shop.balancer().uuid, before.uuid);
-    assert_eq!(shop.balancer().name, "shop-web");
+    assert_eq!(test.balancer().uuid, before.uuid);
+    assert_eq!(test.balancer().name, "test-web");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,41 +164,41 @@ async fn cloudscale_case_52_flavor_zone_and_addresses_cannot_be_changed() {
             "[]",
         ),
     ] {
-        let mut shop = open().await;
-        let before = frozen(shop.balancer());
-        shop.set(suffix, value);
-        shop.refused(suffix).await;
-        assert_eq!(shop.writes(), [""; 0]);
-        shop.set(suffix, restored);
-        assert!(shop.ensure().await.good().plan.is_empty());
-        assert_eq!(frozen(shop.balancer()), before);
+        let mut test = open().await;
+        let before = frozen(test.balancer());
+        test.set(suffix, value);
+        test.refused(suffix).await;
+        assert_eq!(test.writes(), [""; 0]);
+        test.set(suffix, restored);
+        assert!(test.ensure().await.good().plan.is_empty());
+        assert_eq!(frozen(test.balancer()), before);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_53_members_come_before_others_go() {
-    let mut shop = open().await;
-    shop.service.ports.push(port("https", "TCP", 443, 31443));
-    shop.ensure().await.good();
-    shop.calls();
+    let mut test = open().await;
+    test.service.ports.push(port("https", "TCP", 443, 31443));
+    test.ensure().await.good();
+    test.calls();
     let spec: MachineSpec = serde_json::from_value(json!({"name": "worker-c", "interfaces": [
         {"network": "k8s", "addresses": ["10.20.0.13"]}]}))
     .unwrap();
-    let uuid = shop.sim.add_server(&spec).unwrap();
-    shop.nodes.push(node("worker-c", Some(&uuid)));
-    shop.does(&[
+    let uuid = test.sim.add_server(&spec).unwrap();
+    test.nodes.push(node("worker-c", Some(&uuid)));
+    test.does(&[
         "create member 10.20.0.13:31080 in tcp/http",
         "create member 10.20.0.13:31443 in tcp/https",
     ])
     .await;
-    let b = shop.nodes.remove(1);
-    shop.does(&[
+    let b = test.nodes.remove(1);
+    test.does(&[
         "delete member 10.20.0.12:31080 in tcp/http",
         "delete member 10.20.0.12:31443 in tcp/https",
     ])
     .await;
-    shop.nodes = vec![shop.nodes.remove(0), b];
-    let outcome = shop.ensure().await;
+    test.nodes = vec![test.nodes.remove(0), b];
+    let outcome = test.ensure().await;
     assert_eq!(
         steps(&outcome.good().plan)[..2],
         [
@@ -210,29 +210,29 @@ async fn cloudscale_case_53_members_come_before_others_go() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_55_at_most_one_member_is_missing_while_all_are_replaced() {
-    let mut shop = open().await;
+    let mut test = open().await;
     let spec: MachineSpec = serde_json::from_value(json!({"name": "w", "count": 3, "interfaces": [
         {"network": "k8s"}]}))
     .unwrap();
-    let uuids = shop.sim.add_servers(&spec).unwrap();
+    let uuids = test.sim.add_servers(&spec).unwrap();
     for (number, uuid) in uuids.iter().enumerate() {
-        shop.nodes
+        test.nodes
             .push(node(&format!("w-{}", number + 1), Some(uuid)));
     }
-    shop.ensure().await.good();
-    let all = shop.nodes.len();
+    test.ensure().await.good();
+    let all = test.nodes.len();
     for (policy, health_port, kind) in [
         (TrafficPolicy::Local, Some(32100), "http 2/1/2/3"),
         (TrafficPolicy::Local, Some(32200), "http 2/1/2/3"),
         (TrafficPolicy::Cluster, None, "tcp 2/1/2/3"),
     ] {
-        shop.service.traffic_policy = policy;
-        shop.service.health_check_node_port = health_port;
-        shop.calls();
-        shop.ensure().await.good();
+        test.service.traffic_policy = policy;
+        test.service.health_check_node_port = health_port;
+        test.calls();
+        test.ensure().await.good();
         let mut present = all;
         let mut least = all;
-        for call in shop.calls() {
+        for call in test.calls() {
             let member = call.path.contains("/members");
             match (call.method.as_str(), call.status) {
                 ("DELETE", 204) if member => present -= 1,
@@ -242,7 +242,7 @@ async fn cloudscale_case_55_at_most_one_member_is_missing_while_all_are_replaced
             least = least.min(present);
         }
         assert_eq!((present, least), (all, all - 1));
-        let pool = shop.pool();
+        let pool = test.pool();
         assert_eq!(monitor(&pool), kind);
         let port = health_port.unwrap_or(31080);
         assert!(pool.members.iter().all(|it| it.monitor_port == Some(port)));
@@ -251,79 +251,79 @@ async fn cloudscale_case_55_at_most_one_member_is_missing_while_all_are_replaced
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_56_floating_ips_are_moved_and_stay() {
-    let mut shop = open().await;
-    let uuid = shop.balancer().uuid;
-    shop.set("floating-ips", r#"["203.0.113.77/32"]"#)
+    let mut test = open().await;
+    let uuid = test.balancer().uuid;
+    test.set("floating-ips", r#"["203.0.113.77/32"]"#)
         .ensure()
         .await
         .good();
-    let call = shop.calls().into_iter().find(Entry::is_mutating).unwrap();
+    let call = test.calls().into_iter().find(Entry::is_mutating).unwrap();
     assert_eq!(
         (&*call.method, &*call.path),
         ("PATCH", "/v1/floating-ips/203.0.113.77")
     );
     assert_eq!(call.body, json!({"load_balancer": uuid}));
-    shop.set("floating-ips", "[]").ensure().await.good();
-    assert_eq!(shop.writes(), [""; 0]);
-    shop.set("floating-ips", r#"["2001:DB8:f:0::77/128"]"#)
+    test.set("floating-ips", "[]").ensure().await.good();
+    assert_eq!(test.writes(), [""; 0]);
+    test.set("floating-ips", r#"["2001:DB8:f:0::77/128"]"#)
         .ensure()
         .await
         .good();
-    assert_eq!(shop.writes(), ["PATCH /v1/floating-ips/2001:db8:f::77"]);
-    assert_eq!(shop.balancer().floating_ips.len(), 2);
+    assert_eq!(test.writes(), ["PATCH /v1/floating-ips/2001:db8:f::77"]);
+    assert_eq!(test.balancer().floating_ips.len(), 2);
     for same in [
         r#"["2001:db8:f::77"]"#,
         r#"["203.0.113.77", "203.0.113.77/32"]"#,
     ] {
-        shop.set("floating-ips", same);
-        assert!(shop.ensure().await.good().plan.is_empty());
+        test.set("floating-ips", same);
+        assert!(test.ensure().await.good().plan.is_empty());
     }
-    shop.calls();
-    shop.set("floating-ips", r#"["203.0.113.99"]"#);
-    shop.refused("203.0.113.99").await;
-    assert_eq!(shop.writes(), [""; 0]);
+    test.calls();
+    test.set("floating-ips", r#"["203.0.113.99"]"#);
+    test.refused("203.0.113.99").await;
+    assert_eq!(test.writes(), [""; 0]);
 }
 
 /// Case 57 of cloudscale froze both; case 25 of the proof lets one have it and the rest of both go on.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_ip() {
-    let mut shop = open().await;
-    shop.set("floating-ips", r#"["203.0.113.77/32"]"#);
+    let mut test = open().await;
+    test.set("floating-ips", r#"["203.0.113.77/32"]"#);
     let mut other = named("api", "b0000000-0000-4000-8000-000000000002");
     other.ports[0].node_port = 31081;
     set(&mut other, "floating-ips", r#"["203.0.113.77"]"#);
     let mut broken = named("broken", "b0000000-0000-4000-8000-000000000003");
     set(&mut broken, "floating-ips", r#"["203.0.113.77"#);
-    shop.others = vec![other.clone(), broken];
+    test.others = vec![other.clone(), broken];
     // Nobody holds it: the older one gets it, and hears of the other.
-    let outcome = shop.ensure().await;
+    let outcome = test.ensure().await;
     assert_eq!(outcome.good().reasons(), ["FloatingIPConflict"]);
-    assert!(outcome.notices[0].message.contains("shop/api"));
-    assert_eq!(shop.writes(), ["PATCH /v1/floating-ips/203.0.113.77"]);
+    assert!(outcome.notices[0].message.contains("test/api"));
+    assert_eq!(test.writes(), ["PATCH /v1/floating-ips/203.0.113.77"]);
     // The other is refused that one, and has its load balancer all the same.
-    let web = std::mem::replace(&mut shop.service, other);
-    shop.others[0] = web.clone();
-    let outcome = shop.ensure().await;
+    let web = std::mem::replace(&mut test.service, other);
+    test.others[0] = web.clone();
+    let outcome = test.ensure().await;
     let problem = outcome.problem_of("FloatingIPConflict");
     assert!(problem.contains("assigned to another service"), "{problem}");
     assert!(
-        !shop
+        !test
             .writes()
             .iter()
             .any(|call| call.contains("floating-ips"))
     );
-    assert_eq!(shop.all().len(), 2);
+    assert_eq!(test.all().len(), 2);
     // An older one does not take it from the holder.
-    shop.service.created = "2026-01-01T00:00:00Z".parse().unwrap();
-    shop.others[0].class = Some("bowline.dev/cloudscale".into());
-    shop.ensure().await.problem_of("FloatingIPConflict");
+    test.service.created = "2026-01-01T00:00:00Z".parse().unwrap();
+    test.others[0].class = Some("bowline.dev/cloudscale".into());
+    test.ensure().await.problem_of("FloatingIPConflict");
     // In the same namespace what nobody wants any more can be had; from elsewhere it cannot.
     let mut elsewhere = web.clone();
     set(&mut elsewhere, "floating-ips", "[]");
     elsewhere.key.namespace = "infra".into();
-    shop.others[0] = elsewhere;
-    shop.ensure().await.problem_of("FloatingIPInUse");
-    assert_eq!(shop.writes(), [""; 0]);
+    test.others[0] = elsewhere;
+    test.ensure().await.problem_of("FloatingIPInUse");
+    assert_eq!(test.writes(), [""; 0]);
     for change in [
         |it: &mut bowline_core::Service| it.deleting = true,
         |it: &mut bowline_core::Service| it.is_load_balancer = false,
@@ -331,29 +331,29 @@ async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_
     ] {
         let mut harmless = web.clone();
         change(&mut harmless);
-        shop.others[0] = harmless;
-        shop.ensure().await.good();
+        test.others[0] = harmless;
+        test.ensure().await.good();
     }
-    let held = shop.all().into_iter().map(|it| it.floating_ips.len());
+    let held = test.all().into_iter().map(|it| it.floating_ips.len());
     assert_eq!(held.sum::<usize>(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_89_another_subnet_comes_before_the_old_one_goes() {
-    let mut shop = two_subnets();
-    shop.set(
+    let mut test = two_subnets();
+    test.set(
         "listener-allowed-subnets",
         &format!("[{:?}]", super::harness::S1),
     );
-    shop.ensure().await.good();
-    let before = shop.pool();
-    shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
-    shop.does(&[
+    test.ensure().await.good();
+    let before = test.pool();
+    test.set("listener-allowed-subnets", &format!("[{S2:?}]"));
+    test.does(&[
         "create member 10.30.0.11:31080 in tcp/http",
         "delete member 10.20.0.21:31080 in tcp/http",
     ])
     .await;
-    let after = shop.pool();
+    let after = test.pool();
     assert_eq!(members(&after), ["10.30.0.11:31080"]);
     assert_eq!(
         (after.uuid, after.listeners, after.monitor),
@@ -363,9 +363,9 @@ async fn cloudscale_case_89_another_subnet_comes_before_the_old_one_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_node_port_is_served_before_the_old_one_goes() {
-    let mut shop = open().await;
-    shop.service.ports[0].node_port = 31999;
-    shop.does(&[
+    let mut test = open().await;
+    test.service.ports[0].node_port = 31999;
+    test.does(&[
         "create member 10.20.0.11:31999 in tcp/http",
         "create member 10.20.0.12:31999 in tcp/http",
         "delete member 10.20.0.11:31080 in tcp/http",
@@ -376,36 +376,36 @@ async fn a_new_node_port_is_served_before_the_old_one_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn no_listener_is_left_behind_where_the_cloud_does_not_remove_it_with_its_pool() {
-    let mut shop = open().await;
+    let mut test = open().await;
     let quirks = Quirks {
         listeners_survive: true,
         ..Quirks::default()
     };
-    shop.sim.set_quirks(quirks);
-    shop.service.ports.push(port("https", "TCP", 443, 31443));
-    shop.ensure().await.good();
-    shop.service.ports[0].name = "web".into();
-    shop.service.ports.pop();
-    let outcome = shop.ensure().await;
+    test.sim.set_quirks(quirks);
+    test.service.ports.push(port("https", "TCP", 443, 31443));
+    test.ensure().await.good();
+    test.service.ports[0].name = "web".into();
+    test.service.ports.pop();
+    let outcome = test.ensure().await;
     assert_eq!(
         steps(&outcome.good().plan)[..2],
         ["delete listener tcp/443", "delete pool tcp/https"]
     );
-    assert_eq!(shop.balancer().loose_listeners, []);
-    assert_eq!(shop.pool().name, "tcp/web");
+    assert_eq!(test.balancer().loose_listeners, []);
+    assert_eq!(test.pool().name, "tcp/web");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ports_that_change_places_find_them_free() {
-    let mut shop = Harness::new();
-    shop.service.ports.push(port("alt", "TCP", 8080, 31081));
-    shop.ensure().await.good();
-    shop.settle().await;
-    let before = shop.balancer();
-    shop.service.ports[0].port = 8080;
-    shop.service.ports[1].port = 80;
-    shop.ensure().await.good();
-    let after = shop.balancer();
+    let mut test = Harness::new();
+    test.service.ports.push(port("alt", "TCP", 8080, 31081));
+    test.ensure().await.good();
+    test.settle().await;
+    let before = test.balancer();
+    test.service.ports[0].port = 8080;
+    test.service.ports[1].port = 80;
+    test.ensure().await.good();
+    let after = test.balancer();
     for (was, is, name) in [
         (&before.pools[0], &after.pools[0], "tcp/8080"),
         (&before.pools[1], &after.pools[1], "tcp/80"),
@@ -417,20 +417,20 @@ async fn ports_that_change_places_find_them_free() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_setting_does_not_keep_members_from_being_updated() {
-    let mut shop = open().await;
-    shop.set("pool-algorithm", "robin_round");
-    shop.nodes.pop();
-    let outcome = shop.ensure().await;
+    let mut test = open().await;
+    test.set("pool-algorithm", "robin_round");
+    test.nodes.pop();
+    let outcome = test.ensure().await;
     outcome.problem_of("InvalidLoadBalancerConfig");
     assert_eq!(
         steps(&outcome.plan),
         ["delete member 10.20.0.12:31080 in tcp/http"]
     );
-    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
+    assert_eq!(members(&test.pool()), ["10.20.0.11:31080"]);
     // Unless it is open which members are wanted.
-    shop.set("listener-allowed-subnets", r#"["S1"]"#);
-    shop.nodes.clear();
-    let outcome = shop.ensure().await;
+    test.set("listener-allowed-subnets", r#"["S1"]"#);
+    test.nodes.clear();
+    let outcome = test.ensure().await;
     assert_eq!(outcome.plan.problems.len(), 2);
     assert!(outcome.plan.is_empty());
 }

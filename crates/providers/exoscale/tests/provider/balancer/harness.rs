@@ -5,7 +5,7 @@ use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Exoscale, ServiceIn
 use bowline_test_kit::{ServiceHarness, service, wraps};
 pub(crate) use bowline_test_kit::{port, status, steps};
 
-use crate::harness::{I1, I2, P1, of, provider, stage};
+use crate::harness::{I1, I2, P1, of, provider, test};
 
 pub(crate) const UID: &str = "5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
 pub(crate) const NAME: &str = "k8s-5c7b1f0e-6a53-4f6e-9a3d-1f2e3d4c5b6a";
@@ -30,8 +30,8 @@ impl Harness {
     }
 
     pub(crate) async fn seeded(seed: u64, file: &str) -> Self {
-        let (stage, nodes) = (stage(seed, file).await, vec![of(I1), of(I2)]);
-        let mut harness = ServiceHarness::new(stage, PREFIX, named("web", UID), nodes);
+        let (test, nodes) = (test(seed, file).await, vec![of(I1), of(I2)]);
+        let mut harness = ServiceHarness::new(test, PREFIX, named("web", UID), nodes);
         harness.cluster_uid = Some("blue".into());
         harness.patient = true;
         Self {
@@ -41,7 +41,7 @@ impl Harness {
     }
 
     pub(crate) async fn restart(&mut self) {
-        self.stage.cloud = provider(&self.world, &self.file).await;
+        self.harness.harness.cloud = provider(&self.world, &self.file).await;
         self.world.journal.clear();
     }
 
@@ -53,7 +53,7 @@ impl Harness {
     }
 
     pub(crate) fn all(&self) -> Vec<BalancerInfo> {
-        self.stage.sim.balancers()
+        self.harness.harness.sim.balancers()
     }
 
     #[track_caller]
@@ -89,16 +89,16 @@ impl Harness {
         for (name, port) in services {
             spec = spec.service(ServiceSpec::new(name, P1, *port, 30_000 + port % 1000));
         }
-        self.stage.sim.add_balancer(&spec).unwrap();
+        self.harness.harness.sim.add_balancer(&spec).unwrap();
     }
 }
 
-/// A shop whose load balancer is there, and whose calls are forgotten.
+/// A test whose load balancer is there, and whose calls are forgotten.
 pub(crate) async fn open() -> Harness {
-    let mut shop = Harness::new().await;
-    shop.ensure().await.good();
-    shop.calls();
-    shop
+    let mut test = Harness::new().await;
+    test.ensure().await.good();
+    test.calls();
+    test
 }
 
 pub(crate) fn line(service: &ServiceInfo) -> String {

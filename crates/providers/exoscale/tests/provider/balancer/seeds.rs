@@ -14,31 +14,31 @@ use crate::harness::{I3, P1, P2, of};
 const SEEDS: u64 = 25;
 
 struct Web {
-    shop: Harness,
+    test: Harness,
     /// Somebody else's load balancer, as it was.
     theirs: BalancerInfo,
 }
 
-fn theirs(shop: &Harness) -> BalancerInfo {
-    let mut all = shop.all().into_iter();
+fn theirs(test: &Harness) -> BalancerInfo {
+    let mut all = test.all().into_iter();
     all.find(|it| it.id == L1).unwrap()
 }
 
 impl Life for Web {
     async fn begin(seed: u64) -> Self {
-        let mut shop = Harness::seeded(seed, "").await;
+        let mut test = Harness::seeded(seed, "").await;
         // Both pools have nodes of the cluster.
-        shop.nodes.push(of(I3));
-        shop.set("service-instancepool-id", P1);
-        shop.place("theirs", &[("a", 80), ("b", 443)]);
+        test.nodes.push(of(I3));
+        test.set("service-instancepool-id", P1);
+        test.place("theirs", &[("a", 80), ("b", 443)]);
         Self {
-            theirs: theirs(&shop),
-            shop,
+            theirs: theirs(&test),
+            test,
         }
     }
 
     fn world(&self) -> &World {
-        &self.shop.world
+        &self.test.world
     }
 
     fn change(&mut self, random: &Random) {
@@ -52,87 +52,87 @@ impl Life for Web {
                 let count = 1 + usize::try_from(random.below(3)).unwrap();
                 let from = usize::try_from(random.below(3)).unwrap();
                 let chosen = (0..count).map(|at| all[(from + at) % 3].clone());
-                self.shop.service.ports = chosen.collect();
+                self.test.service.ports = chosen.collect();
             }
             1 => {
                 let node_port = pick(random, &[30080, 30090]);
-                self.shop.service.ports[0].node_port = node_port;
+                self.test.service.ports[0].node_port = node_port;
             }
             2 => {
                 let value = pick(random, &["round-robin", "source-hash", "hash"]);
-                self.shop.set("service-strategy", value);
+                self.test.set("service-strategy", value);
             }
             3 => {
-                let service = &mut self.shop.service;
+                let service = &mut self.test.service;
                 (service.traffic_policy, service.health_check_node_port) = traffic_policy(random);
             }
             4 => {
                 let pool = pick(random, &[P1, P2]);
-                self.shop.set("service-instancepool-id", pool);
+                self.test.set("service-instancepool-id", pool);
             }
             5 => {
                 let value = pick(random, &["", "shop-web", "web-shop"]);
-                self.shop.set("name", value);
+                self.test.set("name", value);
             }
             6 => {
                 let value = pick(random, &["", "front", "back"]);
-                self.shop
+                self.test
                     .set("description", value)
                     .set("service-description", value);
             }
             _ => {
                 let value = pick(random, &["", "x", "y"]);
-                self.shop.set("service-name", value);
+                self.test.set("service-name", value);
             }
         }
     }
 
     async fn attempt(&mut self, random: &Random) {
         let looks = random.below(20);
-        let kept = self.shop.service.clone();
-        self.shop.until_crash(Goal::Present, looks).await;
+        let kept = self.test.service.clone();
+        self.test.until_crash(Goal::Present, looks).await;
         match random.below(4) {
             // The last writes to the cluster were lost with the process.
             0 => {
-                self.shop.service.annotations = kept.annotations;
-                self.shop.service.conditions = kept.conditions;
+                self.test.service.annotations = kept.annotations;
+                self.test.service.conditions = kept.conditions;
             }
             1 => {
-                self.shop.world.faults.clear();
-                self.shop.restart().await;
-                trouble(&self.shop.world);
+                self.test.world.faults.clear();
+                self.test.restart().await;
+                trouble(&self.test.world);
             }
             _ => {}
         }
     }
 
     async fn recover(&mut self) {
-        self.shop.wait(5).await;
+        self.test.wait(5).await;
         // A service with a chosen name is known again once it was seen in its place: what is changed before that
         // leaves it behind, and that is not what is tried here.
-        let strategy = self.shop.get("service-strategy").to_owned();
+        let strategy = self.test.get("service-strategy").to_owned();
         for _ in 0..TRIES {
             self.ensure_right().await;
         }
-        self.shop.set("service-strategy", &strategy);
+        self.test.set("service-strategy", &strategy);
     }
 
     async fn ensure_right(&mut self) -> Outcome {
-        self.shop.set("service-strategy", "source-hash");
-        self.shop.ensure().await
+        self.test.set("service-strategy", "source-hash");
+        self.test.ensure().await
     }
 
     fn check(&self, seed: u64) {
-        let shop = &self.shop;
-        let mut own = shop.all();
+        let test = &self.test;
+        let mut own = test.all();
         own.retain(|it| it.id != L1);
         let [own] = own.as_slice() else {
             panic!("seed {seed}: {} load balancers", own.len());
         };
-        assert_eq!(own.services.len(), shop.service.ports.len(), "seed {seed}");
-        assert_eq!(shop.address(), own.ip.to_string(), "seed {seed}");
-        let pool = shop.get("service-instancepool-id");
-        for port in &shop.service.ports {
+        assert_eq!(own.services.len(), test.service.ports.len(), "seed {seed}");
+        assert_eq!(test.address(), own.ip.to_string(), "seed {seed}");
+        let pool = test.get("service-instancepool-id");
+        for port in &test.service.ports {
             let mut all = own.services.iter();
             let protocol = port.protocol.as_str().to_lowercase();
             let found = all.find(|it| it.port == port.port && it.protocol == protocol);
@@ -140,13 +140,13 @@ impl Life for Web {
             assert_eq!(service.target_port, port.node_port, "seed {seed}");
             assert_eq!(service.pool, pool, "seed {seed}");
         }
-        assert_eq!(theirs(shop), self.theirs, "seed {seed}");
+        assert_eq!(theirs(test), self.theirs, "seed {seed}");
     }
 
     async fn end(mut self, seed: u64) -> World {
-        self.shop.delete().await.good();
-        assert_eq!(self.shop.all().len(), 1, "seed {seed}");
-        self.shop.world.clone()
+        self.test.delete().await.good();
+        assert_eq!(self.test.all().len(), 1, "seed {seed}");
+        self.test.world.clone()
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use tokio::time::Instant;
 
 use super::super::*;
-use super::stage::{CLUSTER, OTHER, Stage, all_done, id, ids, port, put, put_done, settle};
+use super::harness::{CLUSTER, Harness, OTHER, all_done, id, ids, port, put, put_done, settle};
 
 /// A list of all machines that is new.
 async fn listed(keeper: &TagReconciler, number: u32) -> Tags {
@@ -38,46 +38,46 @@ fn refuse(path: &str, code: u16, message: &str) -> Rule {
 
 #[tokio::test(start_paused = true)]
 async fn one_post_brings_a_machine_its_label_its_record_and_its_mark() {
-    let stage = Stage::new(1, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    let keeper = test.keeper();
     keeper.tell(id(1), "web.prod", port(30080));
     let settled = one(&keeper, 1, "web.prod").await;
     let after = Duration::from_millis(500);
     assert_eq!(settled.unwrap(), Settled::Working { after });
-    assert_eq!(stage.tag(1, SERVICES), None, "it takes a second");
+    assert_eq!(test.tag(1, SERVICES), None, "it takes a second");
     assert_eq!(keeper.unsettled(), ids([1]));
     all_done(&settle(&keeper, &ids([1]), About::Machine).await);
-    assert_eq!(stage.writes_to(1), ["POST tags"]);
+    assert_eq!(test.writes_to(1), ["POST tags"]);
     let body = json!({SERVICES: "web.prod:30080", SERVICES_RECORD: "web.prod", NODE: CLUSTER});
-    assert_eq!(stage.writes()[0].body, body);
+    assert_eq!(test.writes()[0].body, body);
     assert!(keeper.unsettled().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_31_the_last_of_ours_goes_by_deletion_and_others_stay() {
-    let stage = Stage::new(2, 7);
-    stage.set_tag(1, SERVICES, "k8s-api:6443");
-    let keeper = stage.keeper();
+    let test = Harness::new(2, 7);
+    test.set_tag(1, SERVICES, "k8s-api:6443");
+    let keeper = test.keeper();
     let machines = ids([1, 2]);
     put_done(&keeper, &machines, "api.prod", port(30081)).await;
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
     put_done(&keeper, &machines, "web.prod", None).await;
-    let shared = stage.tag(1, SERVICES).unwrap();
+    let shared = test.tag(1, SERVICES).unwrap();
     assert_eq!(shared, "k8s-api:6443,api.prod:30081");
-    assert_eq!(stage.tag(2, SERVICES).unwrap(), "api.prod:30081");
-    assert_eq!(stage.tag(2, SERVICES_RECORD).unwrap(), "api.prod");
-    let before = stage.writes().len();
+    assert_eq!(test.tag(2, SERVICES).unwrap(), "api.prod:30081");
+    assert_eq!(test.tag(2, SERVICES_RECORD).unwrap(), "api.prod");
+    let before = test.writes().len();
     put_done(&keeper, &machines, "api.prod", None).await;
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "k8s-api:6443");
-    assert_eq!(stage.tag(2, SERVICES), None);
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "k8s-api:6443");
+    assert_eq!(test.tag(2, SERVICES), None);
     for number in [1, 2] {
-        assert_eq!(stage.tag(number, SERVICES_RECORD), None);
-        assert_eq!(stage.tag(number, NODE).unwrap(), CLUSTER, "still a node");
+        assert_eq!(test.tag(number, SERVICES_RECORD), None);
+        assert_eq!(test.tag(number, NODE).unwrap(), CLUSTER, "still a node");
     }
-    let writes = stage.writes_to(2);
+    let writes = test.writes_to(2);
     let deletions = ["DELETE triton.cns.services", "DELETE bowline.cns"];
     assert!(writes.iter().rev().take(2).rev().eq(&deletions));
-    let posts = stage.writes().split_off(before);
+    let posts = test.writes().split_off(before);
     let posts: Vec<_> = posts.iter().filter(|it| it.method == "POST").collect();
     assert_eq!(posts.len(), 1);
     assert_eq!(posts[0].body, json!({SERVICES: "k8s-api:6443"}));
@@ -85,10 +85,10 @@ async fn triton_case_31_the_last_of_ours_goes_by_deletion_and_others_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
-    let stage = Stage::new(3, 7);
+    let test = Harness::new(3, 7);
     let job = Duration::from_secs(5);
-    stage.sim.set_timings(|timings| timings.job = job);
-    let keeper = stage.keeper();
+    test.sim.set_timings(|timings| timings.job = job);
+    let keeper = test.keeper();
     let machines = ids(1..=3);
     let (a, b) = tokio::join!(
         put(&keeper, &machines, "web.prod", port(30080)),
@@ -97,15 +97,15 @@ async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
     all_done(&a);
     all_done(&b);
     for number in 1..=3 {
-        let list = stage.tag(number, SERVICES).unwrap();
+        let list = test.tag(number, SERVICES).unwrap();
         assert_eq!(list, "api.prod:30081,web.prod:30080");
-        let record = stage.tag(number, SERVICES_RECORD).unwrap();
+        let record = test.tag(number, SERVICES_RECORD).unwrap();
         assert_eq!(record, "api.prod,web.prod");
     }
     // Never two writes to a machine at once.
     for number in 1..=3 {
         let part = id(number).to_string();
-        let writes = stage.writes();
+        let writes = test.writes();
         let writes = writes.iter().filter(|it| it.path.contains(&part));
         let times: Vec<_> = writes.map(|it| it.time).collect();
         assert!(times.len() <= 2, "{times:?}");
@@ -118,29 +118,29 @@ async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_told_while_a_write_is_on_its_way_travels_together() {
-    let stage = Stage::new(1, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    let keeper = test.keeper();
     keeper.tell(id(1), "a", port(1));
     one(&keeper, 1, "a").await.unwrap();
     for number in 2..=9 {
         keeper.tell(id(1), &format!("s{number}"), port(number));
     }
     all_done(&settle(&keeper, &ids([1]), About::Label("s2")).await);
-    assert_eq!(stage.writes().len(), 2);
-    assert_eq!(stage.tag(1, SERVICES).unwrap().split(',').count(), 9);
+    assert_eq!(test.writes().len(), 2);
+    assert_eq!(test.tag(1, SERVICES).unwrap().split(',').count(), 9);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_33_what_somebody_takes_away_comes_back_and_is_counted() {
-    let stage = Stage::new(2, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(2, 7);
+    let keeper = test.keeper();
     let machines = ids([1, 2]);
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
     put_done(&keeper, &machines, "api.prod", port(30081)).await;
-    assert_eq!(stage.repairs.get(), 0);
+    assert_eq!(test.repairs.get(), 0);
     let theirs: Map<_, _> = [("env".to_owned(), json!("prod"))].into_iter().collect();
     let machine = id(1).to_string();
-    stage.sim.replace_tags(&machine, theirs.clone()).unwrap();
+    test.sim.replace_tags(&machine, theirs.clone()).unwrap();
     for label in ["web.prod", "api.prod"] {
         let ports = port(if label == "web.prod" { 30080 } else { 30081 });
         let shown = |number| {
@@ -155,47 +155,47 @@ async fn triton_case_33_what_somebody_takes_away_comes_back_and_is_counted() {
         assert_eq!(shown(1).await, is_back, "put back with the first");
         put_done(&keeper, &machines, label, ports.clone()).await;
     }
-    let list = stage.tag(1, SERVICES).unwrap();
+    let list = test.tag(1, SERVICES).unwrap();
     assert_eq!(list, "api.prod:30081,web.prod:30080");
-    assert_eq!(stage.tag(1, "env").unwrap(), "prod");
-    assert_eq!(stage.repairs.get(), 1);
-    assert_eq!(stage.writes_to(1).len(), 3);
-    assert_eq!(stage.writes_to(2).len(), 2);
+    assert_eq!(test.tag(1, "env").unwrap(), "prod");
+    assert_eq!(test.repairs.get(), 1);
+    assert_eq!(test.writes_to(1).len(), 3);
+    assert_eq!(test.writes_to(2).len(), 2);
     // Also by a process that has only seen them.
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     let tags = listed(&keeper, 1).await;
     let ports = port(30080);
     assert!(keeper.shows(CLUSTER, (id(1), &tags), "web.prod", ports.as_ref()));
-    stage.sim.replace_tags(&machine, theirs).unwrap();
+    test.sim.replace_tags(&machine, theirs).unwrap();
     put_done(&keeper, &ids([1]), "web.prod", ports).await;
-    assert_eq!(stage.repairs.get(), 2);
+    assert_eq!(test.repairs.get(), 2);
     // What we change ourselves is no repair.
     put_done(&keeper, &ids([1]), "web.prod", port(1)).await;
     put_done(&keeper, &ids([1]), "web.prod", None).await;
     put_done(&keeper, &ids([1]), "web.prod", port(1)).await;
-    assert_eq!(stage.repairs.get(), 2);
+    assert_eq!(test.repairs.get(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_36_who_leaves_is_cleaned_and_another_clusters_machine_is_untouched() {
-    let stage = Stage::new(2, 7);
-    stage.set_tag(1, SERVICES, "mail:25");
-    stage.set_tag(1, "env", "prod");
+    let test = Harness::new(2, 7);
+    test.set_tag(1, SERVICES, "mail:25");
+    test.set_tag(1, "env", "prod");
     for (key, value) in [
         (NODE, OTHER),
         (SERVICES, "web.prod:1"),
         (SERVICES_RECORD, "web.prod"),
     ] {
-        stage.set_tag(2, key, value);
+        test.set_tag(2, key, value);
     }
-    let theirs = stage.tags(2);
-    let keeper = stage.keeper();
+    let theirs = test.tags(2);
+    let keeper = test.keeper();
     let outcomes = put(&keeper, &ids([1, 2]), "web.prod", port(30080)).await;
     let other = Settled::OtherCluster(OTHER.to_owned());
     assert!(matches!(&outcomes[&id(1)], Ok(Settled::Done)));
     assert!(matches!(&outcomes[&id(2)], Ok(it) if *it == other));
     // Another process cleans up what nobody has told it about.
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     for machine in [1, 2] {
         keeper.release(id(machine));
     }
@@ -204,28 +204,28 @@ async fn triton_case_36_who_leaves_is_cleaned_and_another_clusters_machine_is_un
     all_done(&settle(&keeper, &ids([1]), About::Machine).await);
     let left = [("env", "prod"), (SERVICES, "mail:25")];
     assert_eq!(
-        stage.tags(1),
+        test.tags(1),
         left.map(|(key, value)| (key.to_owned(), value.into()))
             .into()
     );
     let writes = ["POST tags", "DELETE bowline.cns", "DELETE bowline.node"];
-    assert_eq!(stage.writes_to(1)[1..], writes);
-    assert_eq!((stage.tags(2), stage.writes_to(2).len()), (theirs, 0));
+    assert_eq!(test.writes_to(1)[1..], writes);
+    assert_eq!((test.tags(2), test.writes_to(2).len()), (theirs, 0));
     // Unless it is taken over.
     keeper.take_over(id(2));
     put_done(&keeper, &ids([2]), "api.prod", port(30081)).await;
-    assert_eq!(stage.tag(2, SERVICES).unwrap(), "api.prod:30081");
-    assert_eq!(stage.tag(2, SERVICES_RECORD).unwrap(), "api.prod");
-    assert_eq!(stage.tag(2, NODE).unwrap(), CLUSTER);
+    assert_eq!(test.tag(2, SERVICES).unwrap(), "api.prod:30081");
+    assert_eq!(test.tag(2, SERVICES_RECORD).unwrap(), "api.prod");
+    assert_eq!(test.tag(2, NODE).unwrap(), CLUSTER);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_44_a_refusal_is_told_in_the_servers_words_and_holds_up_nobody_else() {
-    let stage = Stage::new(3, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(3, 7);
+    let keeper = test.keeper();
     let words = r#"invalid "triton.cns.services" tag: Expected DNS name but "." found."#;
     let rule = refuse(&format!("/acme/machines/{}/tags", id(1)), 409, words);
-    let rule = stage.world.faults.add(rule).unwrap();
+    let rule = test.world.faults.add(rule).unwrap();
     let outcomes = put(&keeper, &ids(1..=3), "web.prod", port(30080)).await;
     let Ok(Settled::Refused(message)) = &outcomes[&id(1)] else {
         panic!("{outcomes:?}");
@@ -234,45 +234,45 @@ async fn triton_case_44_a_refusal_is_told_in_the_servers_words_and_holds_up_nobo
     assert_eq!(*message, wanted);
     for number in [2, 3] {
         assert!(matches!(outcomes[&id(number)], Ok(Settled::Done)));
-        assert_eq!(stage.tag(number, SERVICES).unwrap(), "web.prod:30080");
+        assert_eq!(test.tag(number, SERVICES).unwrap(), "web.prod:30080");
     }
     // It is tried again when it is asked for again, and not by itself.
-    let before = stage.writes().len();
+    let before = test.writes().len();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(stage.writes().len(), before);
-    assert!(stage.world.faults.remove(&rule));
+    assert_eq!(test.writes().len(), before);
+    assert!(test.world.faults.remove(&rule));
     put_done(&keeper, &ids([1]), "web.prod", port(30080)).await;
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "web.prod:30080");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "web.prod:30080");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_label_that_is_refused_does_not_hold_up_another_on_the_same_machine() {
-    let stage = Stage::new(1, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    let keeper = test.keeper();
     let first = ids([1]);
     let groups = std::collections::BTreeSet::from(["not a group".to_owned()]);
     keeper.tell_groups(id(1), Role::Node, groups);
     // Both in one write are refused, each alone is not; which it is was found out once.
     put_done(&keeper, &first, "web", port(80)).await;
-    assert_eq!(stage.writes().len(), 2);
+    assert_eq!(test.writes().len(), 2);
     put_done(&keeper, &first, "api", port(81)).await;
-    assert_eq!(stage.writes().len(), 3);
+    assert_eq!(test.writes().len(), 3);
     let outcomes = settle(&keeper, &first, About::Groups).await;
     assert!(matches!(&outcomes[&id(1)], Ok(Settled::Refused(it)) if it.contains("not a group")));
     let outcomes = put(&keeper, &first, "no label", port(1)).await;
     assert!(matches!(&outcomes[&id(1)], Ok(Settled::Refused(_))));
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "api:81,web:80");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "api:81,web:80");
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
-    let stage = Stage::new(5, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(5, 7);
+    let keeper = test.keeper();
     let machines = ids(1..=5);
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
     let dead = "00000000-0000-4000-8000-0000000000dd";
-    stage.sim.migrate(&id(1).to_string(), dead).unwrap();
-    stage.sim.kill_compute_node(dead);
+    test.sim.migrate(&id(1).to_string(), dead).unwrap();
+    test.sim.kill_compute_node(dead);
     let start = Instant::now();
     for machine in &machines {
         keeper.tell(*machine, "web.prod", None);
@@ -299,20 +299,20 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
     assert_eq!(pending.unwrap().0, id(1));
     assert!((60..65).contains(&start.elapsed().as_secs()));
     // Tried once a minute, however often somebody asks, with what is wanted by then.
-    let before = stage.writes_to(1).len();
+    let before = test.writes_to(1).len();
     keeper.tell(id(1), "api.prod", port(30081));
     for _ in 0..600 {
         let settled = one(&keeper, 1, "api.prod").await.unwrap();
         assert!(matches!(settled, Settled::Pending { .. }));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let tries = stage.writes_to(1).len() - before;
+    let tries = test.writes_to(1).len() - before;
     assert!((9..=11).contains(&tries), "{tries}");
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "web.prod:30080");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "web.prod:30080");
     assert_eq!(keeper.unsettled(), ids([1]));
     keeper.tell(id(1), "api.prod", None);
     // It comes back: what was left on it goes, also without the Service.
-    stage.sim.revive_compute_node(dead);
+    test.sim.revive_compute_node(dead);
     let back = Instant::now();
     loop {
         let settled = keeper.settle(CLUSTER, id(1), About::Machine).await.unwrap();
@@ -323,56 +323,56 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
     }
     let lasted = back.elapsed();
     assert!(lasted < Duration::from_secs(90), "{lasted:?}");
-    assert_eq!(stage.tag(1, SERVICES), None);
-    assert_eq!(stage.tag(1, SERVICES_RECORD), None);
+    assert_eq!(test.tag(1, SERVICES), None);
+    assert_eq!(test.tag(1, SERVICES_RECORD), None);
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(keeper.unsettled(), ids([]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_70_a_destroyed_machine_is_clean_though_its_tags_still_answer() {
-    let stage = Stage::new(6, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(6, 7);
+    let keeper = test.keeper();
     let machines = ids(1..=6);
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
-    stage.sim.destroy(&id(1).to_string()).unwrap();
-    stage.sim.destroy(&id(2).to_string()).unwrap();
-    stage.sim.forget(&id(3).to_string()).unwrap();
+    test.sim.destroy(&id(1).to_string()).unwrap();
+    test.sim.destroy(&id(2).to_string()).unwrap();
+    test.sim.forget(&id(3).to_string()).unwrap();
     let tags = keeper.site().api().tags(id(1)).await.unwrap();
     assert_eq!(tags[SERVICES], "web.prod:30080".into());
-    let before = stage.writes().len();
+    let before = test.writes().len();
     let outcomes = put(&keeper, &machines, "web.prod", None).await;
     for number in 1..=3 {
         let is_gone = matches!(outcomes[&id(number)], Ok(Settled::Gone));
         assert!(is_gone, "{outcomes:?}");
-        assert_eq!(stage.writes_to(number).len(), 1, "the one that tagged it");
+        assert_eq!(test.writes_to(number).len(), 1, "the one that tagged it");
     }
     for number in 4..=6 {
         assert!(matches!(outcomes[&id(number)], Ok(Settled::Done)));
-        assert_eq!(stage.tag(number, SERVICES_RECORD), None);
+        assert_eq!(test.tag(number, SERVICES_RECORD), None);
     }
-    assert_eq!(stage.writes().len(), before + 6);
+    assert_eq!(test.writes().len(), before + 6);
     // A machine that is listed but cannot be read is not gone.
-    stage.sim.lose_image(&id(4).to_string(), true).unwrap();
+    test.sim.lose_image(&id(4).to_string(), true).unwrap();
     keeper.tell(id(4), "web.prod", port(30080));
     let error = one(&keeper, 4, "web.prod").await.unwrap_err().chain();
     assert!(error.contains("Cannot find machine image"), "{error}");
-    assert_eq!(stage.writes().len(), before + 6);
+    assert_eq!(test.writes().len(), before + 6);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_71_a_process_that_begins_writes_no_tag() {
-    let stage = Stage::new(5, 7);
-    stage.set_tag(2, SERVICES, "mail:25,k8s-api:6443");
+    let test = Harness::new(5, 7);
+    test.set_tag(2, SERVICES, "mail:25,k8s-api:6443");
     let machines = ids(1..=5);
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     let labels: Vec<String> = (0..10).map(|it| format!("s{it}.prod")).collect();
     for (number, label) in (30000..).zip(&labels) {
         put_done(&keeper, &machines, label, port(number)).await;
     }
     drop(keeper);
-    let before = stage.writes().len();
-    let again = stage.keeper();
+    let before = test.writes().len();
+    let again = test.keeper();
     for (number, label) in (30000..30010).zip(&labels).rev() {
         let ports = port(number);
         for machine in 1..=5 {
@@ -381,62 +381,62 @@ async fn triton_case_71_a_process_that_begins_writes_no_tag() {
         }
         put_done(&again, &machines, label, ports).await;
     }
-    assert_eq!(stage.writes().len(), before);
+    assert_eq!(test.writes().len(), before);
     // Others' changes are no reason either.
-    stage.set_tag(1, "env", "prod");
+    test.set_tag(1, "env", "prod");
     put_done(&again, &machines, "s1.prod", port(30001)).await;
-    assert_eq!(stage.writes().len(), before);
+    assert_eq!(test.writes().len(), before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn labels_that_nobody_has_told_anything_about_stay() {
-    let stage = Stage::new(1, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    let keeper = test.keeper();
     let first = ids([1]);
     put_done(&keeper, &first, "frozen.prod", port(1)).await;
     put_done(&keeper, &first, "b.prod", port(2)).await;
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     put_done(&keeper, &first, "b.prod", port(3)).await;
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "b.prod:3,frozen.prod:1");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "b.prod:3,frozen.prod:1");
     put_done(&keeper, &first, "b.prod", None).await;
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "frozen.prod:1");
-    assert_eq!(stage.tag(1, SERVICES_RECORD).unwrap(), "frozen.prod");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "frozen.prod:1");
+    assert_eq!(test.tag(1, SERVICES_RECORD).unwrap(), "frozen.prod");
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_name_service_is_down_nothing_is_written_and_the_failure_is_told() {
-    let stage = Stage::new(5, 7);
-    let keeper = stage.keeper();
-    stage.sim.set_quirks(|quirks| quirks.names_down = true);
+    let test = Harness::new(5, 7);
+    let keeper = test.keeper();
+    test.sim.set_quirks(|quirks| quirks.names_down = true);
     let outcomes = put(&keeper, &ids(1..=5), "web.prod", port(1)).await;
     assert!(outcomes.values().all(Result::is_err));
-    assert!(stage.writes().is_empty());
-    stage.sim.set_quirks(|quirks| quirks.names_down = false);
+    assert!(test.writes().is_empty());
+    test.sim.set_quirks(|quirks| quirks.names_down = false);
     put_done(&keeper, &ids(1..=5), "web.prod", port(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_nobody_understands_is_told_and_left_alone() {
-    let stage = Stage::new(1, 7);
-    stage.set_tag(1, SERVICES, true);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    test.set_tag(1, SERVICES, true);
+    let keeper = test.keeper();
     let outcomes = put(&keeper, &ids([1]), "web.prod", port(1)).await;
     let Ok(Settled::Bad(bad)) = &outcomes[&id(1)] else {
         panic!("{outcomes:?}");
     };
     let words = "tag triton.cns.services is true, which is no text";
     assert_eq!(bad.to_string(), words);
-    assert!(stage.writes().is_empty());
+    assert!(test.writes().is_empty());
     let groups = std::collections::BTreeSet::from(["k8s-kubernetes".to_owned()]);
     keeper.tell_groups(id(1), Role::Node, groups);
     all_done(&settle(&keeper, &ids([1]), About::Groups).await);
-    assert_eq!(stage.tag(1, GROUPS).unwrap(), "k8s-kubernetes");
+    assert_eq!(test.tag(1, GROUPS).unwrap(), "k8s-kubernetes");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_out_of_date_does_not_hide_what_was_told() {
-    let stage = Stage::new(1, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(1, 7);
+    let keeper = test.keeper();
     put_done(&keeper, &ids([1]), "web", port(1)).await;
     let old = listed(&keeper, 1).await;
     let shows = |ports: Option<Ports>| keeper.shows(CLUSTER, (id(1), &old), "web", ports.as_ref());
@@ -448,22 +448,22 @@ async fn a_list_that_is_out_of_date_does_not_hide_what_was_told() {
     keeper.tell(id(1), "web", port(1));
     assert!(!shows(port(1)), "the list does not show what is on its way");
     all_done(&settle(&keeper, &ids([1]), About::Label("web")).await);
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "web:1");
-    assert_eq!(stage.writes_to(1).len(), 3);
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "web:1");
+    assert_eq!(test.writes_to(1).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_machines_cost_few_calls() {
-    let stage = Stage::new(50, 7);
-    let keeper = stage.keeper();
+    let test = Harness::new(50, 7);
+    let keeper = test.keeper();
     let machines = ids(1..=50);
     let start = Instant::now();
     put_done(&keeper, &machines, "web", port(1)).await;
-    let calls = stage.world.journal.entries().len();
+    let calls = test.world.journal.entries().len();
     // One read and one write each, and lists.
     assert!(calls <= 100 + 60, "{calls}");
     let lasted = start.elapsed();
     assert!(lasted < Duration::from_secs(45), "{lasted:?}");
     put_done(&keeper, &machines, "web", port(1)).await;
-    assert_eq!(stage.world.journal.entries().len(), calls + 1);
+    assert_eq!(test.world.journal.entries().len(), calls + 1);
 }

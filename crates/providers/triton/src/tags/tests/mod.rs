@@ -2,5 +2,5 @@
 
 mod arithmetic;
 mod cases;
+mod harness;
 mod others;
-mod stage;

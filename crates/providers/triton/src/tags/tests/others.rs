@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::super::*;
-use super::stage::{CLUSTER, Stage, id, ids, port, put, put_done};
+use super::harness::{CLUSTER, Harness, id, ids, port, put, put_done};
 use crate::api::{Api, TagValue};
 
 const GROUP: &str = "k8s-kubernetes";
@@ -164,7 +164,7 @@ impl Service {
                 self.keeper.tell(*machine, self.label, ports.clone());
                 self.wanted.insert(*machine, ports);
             }
-            super::stage::settle(&self.keeper, &self.machines, About::Label(self.label)).await;
+            super::harness::settle(&self.keeper, &self.machines, About::Label(self.label)).await;
             sleep(seconds(&self.random, 0, 20)).await;
         }
         self
@@ -207,21 +207,21 @@ fn entries(tags: &Tags, key: &str) -> Vec<String> {
 
 /// Two Services, groups, and somebody else's tool on each of so many machines, all at the same time.
 async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
-    let stage = Stage::new(count, seed);
+    let test = Harness::new(count, seed);
     let random = Random::seeded(seed);
     let old: BTreeSet<String> = (1..=3).map(|it| format!("{OLD}{it}")).collect();
     let start: Vec<String> = old.iter().cloned().collect();
     let start = start.join(",");
     for number in 1..=count {
-        stage.set_tag(number, GROUPS, start.clone());
-        stage.set_tag(number, SERVICES, start.clone());
+        test.set_tag(number, GROUPS, start.clone());
+        test.set_tag(number, SERVICES, start.clone());
     }
     for number in (1..=count).step_by(3) {
         let list = format!("k8s-api:6443,OLD:1:weight=5,{start}");
-        stage.set_tag(number, SERVICES, list);
-        stage.set_tag(number, "env", "prod");
+        test.set_tag(number, SERVICES, list);
+        test.set_tag(number, "env", "prod");
     }
-    let keeper = stage.keeper_at(qps);
+    let keeper = test.keeper_at(qps);
     let machines = ids(1..=count);
     let service = |label| Service {
         keeper: Arc::clone(&keeper),
@@ -234,7 +234,7 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
     for machine in &machines {
         keeper.tell_groups(*machine, Role::Node, BTreeSet::from([GROUP.to_owned()]));
     }
-    let api = stage.api(1000);
+    let api = test.api(1000);
     let tools = machines.iter().map(|machine| {
         let tool = Tool {
             api: Arc::clone(&api),
@@ -246,7 +246,7 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
         tokio::spawn(tool.run(4))
     });
     let tools: Vec<_> = tools.collect();
-    let (cloud, dice) = (stage.sim.clone(), random.fork());
+    let (cloud, dice) = (test.sim.clone(), random.fork());
     let weather = bowline_http::Background::start(async move {
         loop {
             let job = seconds(&dice, 1, 10);
@@ -265,20 +265,20 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
         for service in &services {
             good &= service.compare().await;
         }
-        super::stage::all_done(&super::stage::settle(&keeper, &machines, About::Groups).await);
+        super::harness::all_done(&super::harness::settle(&keeper, &machines, About::Groups).await);
         if good {
             break;
         }
     }
     for tool in tools {
-        check(&stage, &tool.unwrap(), &services, seed);
+        check(&test, &tool.unwrap(), &services, seed);
     }
-    assert!(stage.writes().iter().all(|it| it.method != "PUT"));
+    assert!(test.writes().iter().all(|it| it.method != "PUT"));
 }
 
-fn transcript(stage: &Stage, machine: Uuid) -> String {
+fn transcript(test: &Harness, machine: Uuid) -> String {
     let machine = machine.to_string();
-    let writes = stage.writes();
+    let writes = test.writes();
     let writes = writes.iter().filter(|it| it.path.contains(&machine));
     let line = |it: &bowline_simulator::journal::Entry| {
         let last = it.path.rsplit('/').next().unwrap_or_default();
@@ -288,12 +288,12 @@ fn transcript(stage: &Stage, machine: Uuid) -> String {
 }
 
 /// Nothing of ours is missing, nothing of theirs is, and there is nothing else.
-fn check(stage: &Stage, tool: &Tool, services: &[Service], seed: u64) {
+fn check(test: &Harness, tool: &Tool, services: &[Service], seed: u64) {
     let number = (1..100).find(|it| id(*it) == tool.machine).unwrap();
-    let tags = stage.tags(number);
+    let tags = test.tags(number);
     let at = format!(
         "seed {seed}, machine {number}:\n{}",
-        transcript(stage, tool.machine)
+        transcript(test, tool.machine)
     );
     let own = (number - 1) % 3 == 0;
     let mut list: Vec<String> = tool.lists[SERVICES].iter().cloned().collect();
@@ -343,31 +343,29 @@ async fn many_seeds_of_a_few_machines_lose_and_touch_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_add_or_remove_while_a_write_is_on_its_way_is_made_good() {
-    let stage = Stage::new(1, 7);
-    stage.set_tag(1, SERVICES, "mail:25,ftp:21");
-    stage
-        .sim
+    let test = Harness::new(1, 7);
+    test.set_tag(1, SERVICES, "mail:25,ftp:21");
+    test.sim
         .set_timings(|timings| timings.job = Duration::from_secs(4));
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     let others = async {
         sleep(Duration::from_secs(2)).await;
         // Without a job, in the midst of ours.
-        stage.set_tag(1, SERVICES, "mail:25,smtp:587");
+        test.set_tag(1, SERVICES, "mail:25,smtp:587");
     };
     let one = ids([1]);
     let (outcomes, ()) = tokio::join!(put(&keeper, &one, "web", port(80)), others);
-    super::stage::all_done(&outcomes);
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "mail:25,smtp:587,web:80");
-    assert_eq!(stage.writes().len(), 2);
+    super::harness::all_done(&outcomes);
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "mail:25,smtp:587,web:80");
+    assert_eq!(test.writes().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_unwritable() {
-    let stage = Stage::new(1, 7);
-    stage
-        .sim
+    let test = Harness::new(1, 7);
+    test.sim
         .set_timings(|timings| timings.job = Duration::from_secs(2));
-    let keeper = stage.keeper();
+    let keeper = test.keeper();
     keeper.tell(id(1), "web", port(80));
     keeper
         .settle(CLUSTER, id(1), About::Label("web"))
@@ -378,7 +376,7 @@ async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_un
     let theirs = [(SERVICES.to_owned(), "mail:25".into())]
         .into_iter()
         .collect();
-    stage.sim.replace_tags(&id(1).to_string(), theirs).unwrap();
+    test.sim.replace_tags(&id(1).to_string(), theirs).unwrap();
     let start = Instant::now();
     put_done(&keeper, &ids([1]), "web", port(80)).await;
     assert!(
@@ -386,5 +384,5 @@ async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_un
         "{:?}",
         start.elapsed()
     );
-    assert_eq!(stage.tag(1, SERVICES).unwrap(), "mail:25,web:80");
+    assert_eq!(test.tag(1, SERVICES).unwrap(), "mail:25,web:80");
 }

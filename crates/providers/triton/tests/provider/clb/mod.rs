@@ -1,8 +1,8 @@
 //! Mode `clb`: load balancer machines.
 
 mod create;
+mod harness;
 mod modes;
 mod remove;
 mod share;
-mod shop;
 mod update;

@@ -6,39 +6,39 @@ use bowline_test_kit::PlanRun;
 
 use crate::common;
 
-use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
+use super::harness::{CLUSTER, Harness, NAME, UID, named, open, steps};
 
 const OTHER: &str = "dddddddd-0000-4000-8000-00000000000d";
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_55_a_machine_that_its_user_protects_stays_until_they_do_not() {
-    let mut shop = open().await;
-    shop.sim.protect(NAME, true).unwrap();
-    shop.wait(10).await;
-    let outcome = shop.delete().await;
+    let mut test = open().await;
+    test.sim.protect(NAME, true).unwrap();
+    test.wait(10).await;
+    let outcome = test.delete().await;
     assert_eq!(outcome.problems(), ["DeletionProtected"]);
-    assert_eq!(shop.names(), [NAME]);
-    shop.sim.protect(NAME, false).unwrap();
-    shop.wait(10).await;
-    shop.delete().await.good();
-    assert_eq!(shop.machines(), []);
-    assert_eq!(shop.rules().len(), 0);
+    assert_eq!(test.names(), [NAME]);
+    test.sim.protect(NAME, false).unwrap();
+    test.wait(10).await;
+    test.delete().await.good();
+    assert_eq!(test.machines(), []);
+    assert_eq!(test.rules().len(), 0);
     for number in 1..=3 {
-        let node = shop.sim.machine(&format!("k8s-{number}")).unwrap();
+        let node = test.sim.machine(&format!("k8s-{number}")).unwrap();
         assert_eq!(node.tag("triton.cns.services"), None);
     }
-    shop.wait(10).await;
-    assert!(shop.delete().await.good().plan.is_empty());
+    test.wait(10).await;
+    assert!(test.delete().await.good().plan.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn protection_that_was_asked_for_is_put_up_and_taken_away() {
-    let mut shop = open().await;
-    shop.set("deletion_protection", "true");
-    shop.ensure().await.good();
-    assert!(shop.machine().deletion_protection);
-    shop.delete().await.good();
-    assert_eq!(shop.machines(), []);
+    let mut test = open().await;
+    test.set("deletion_protection", "true");
+    test.ensure().await.good();
+    assert!(test.machine().deletion_protection);
+    test.delete().await.good();
+    assert_eq!(test.machines(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,67 +48,67 @@ async fn a_machine_that_does_not_say_that_it_is_ours_is_never_deleted() {
         ("bowline.clb", Some(OTHER.into())),
         ("bowline.clb", None),
     ] {
-        let mut shop = open().await;
-        let draft = shop.draft(Goal::Absent).await.unwrap();
+        let mut test = open().await;
+        let draft = test.draft(Goal::Absent).await.unwrap();
         // Between the plan and its step.
-        shop.sim.set_tag(NAME, tag, value).unwrap();
+        test.sim.set_tag(NAME, tag, value).unwrap();
         let mut steps = draft.plan.steps.iter();
         let delete = steps.position(|it| it.object.name == NAME).unwrap();
         let mut run = PlanRun::new(draft);
         let error = run.carry_out(delete).await.unwrap_err();
         assert!(error.to_string().contains("stays"), "{error}");
-        assert!(!shop.writes().contains(&"deletemachine".to_owned()));
-        shop.wait(10).await;
-        shop.delete().await.good();
-        assert!(shop.sim.machine(NAME).is_some());
+        assert!(!test.writes().contains(&"deletemachine".to_owned()));
+        test.wait(10).await;
+        test.delete().await.good();
+        assert!(test.sim.machine(NAME).is_some());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_label_of_the_nodes_stays_while_another_service_needs_it() {
-    let mut shop = open().await;
+    let mut test = open().await;
     let uid = "11111111-7d11-4c55-9a0e-5b2f6f1f0a01";
-    shop.others = vec![named("api", uid, &[(80, 30081)])];
-    shop.delete().await.good();
-    let node = shop.sim.machine("k8s-1").unwrap();
+    test.others = vec![named("api", uid, &[(80, 30081)])];
+    test.delete().await.good();
+    let node = test.sim.machine("k8s-1").unwrap();
     assert_eq!(node.tag("triton.cns.services"), Some("k8s-nodes-cccccccc"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_survives_a_crash_at_every_look() {
     for looks in 1..6 {
-        let mut shop = open().await;
-        shop.until_crash(Goal::Absent, looks).await;
-        shop.restart();
-        shop.wait(10).await;
-        shop.delete().await.good();
-        let left = (shop.machines().len(), shop.rules().len());
+        let mut test = open().await;
+        test.until_crash(Goal::Absent, looks).await;
+        test.restart();
+        test.wait(10).await;
+        test.delete().await.good();
+        let left = (test.machines().len(), test.rules().len());
         assert_eq!(left, (0, 0), "{looks}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
-    let shop = open().await;
+    let test = open().await;
     let foreign = MachineSpec::named("other-clb-0")
         .tag("bowline.clb", OTHER)
         .tag("bowline.uid", "u");
-    shop.sim.add_machine(&foreign).unwrap();
-    let marked = common::marked(&shop.cloud).await;
+    test.sim.add_machine(&foreign).unwrap();
+    let marked = common::marked(&test.cloud).await;
     let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
     assert_eq!(of(NAME).service_uid, UID);
     assert_eq!(of(NAME).cluster, ClusterMatch::Ours);
     assert_eq!(of("other-clb-0").cluster, ClusterMatch::Foreign);
-    let refused = shop.balancers().remove_orphan(of("other-clb-0")).await;
+    let refused = test.balancers().remove_orphan(of("other-clb-0")).await;
     assert!(refused.unwrap_err().to_string().contains("another mark"));
-    shop.sim.protect(NAME, true).unwrap();
-    let refused = shop.balancers().remove_orphan(of(NAME)).await;
+    test.sim.protect(NAME, true).unwrap();
+    let refused = test.balancers().remove_orphan(of(NAME)).await;
     assert!(refused.unwrap_err().to_string().contains("protected"));
-    shop.sim.protect(NAME, false).unwrap();
-    shop.balancers().remove_orphan(of(NAME)).await.unwrap();
-    shop.wait(2).await;
-    assert_eq!(shop.names(), ["other-clb-0"]);
-    let fresh = Shop::new();
+    test.sim.protect(NAME, false).unwrap();
+    test.balancers().remove_orphan(of(NAME)).await.unwrap();
+    test.wait(2).await;
+    assert_eq!(test.names(), ["other-clb-0"]);
+    let fresh = Harness::new();
     fresh.sim.add_machine(&foreign).unwrap();
     let whose = &common::marked(&fresh.cloud).await[0].cluster;
     let is_unclear = matches!(whose, ClusterMatch::Unclear(_));
@@ -118,25 +118,25 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
 #[tokio::test(start_paused = true)]
 async fn machines_of_the_former_controller_are_taken_over_if_that_is_configured() {
     for (lines, adopted) in [("", false), ("adopt-legacy = true", true)] {
-        let mut shop = Shop::with(lines);
+        let mut test = Harness::with(lines);
         let mut legacy = MachineSpec::named("web")
             .package("lb1.small")
             .tag("managed-by", "triton-loadbalancer-controller")
             .tag("loadbalancer", true);
         legacy.image = Some("cloud-load-balancer".to_owned());
         legacy.firewall_enabled = true;
-        shop.sim.add_machine(&legacy).unwrap();
-        let outcome = shop.ensure().await;
+        test.sim.add_machine(&legacy).unwrap();
+        let outcome = test.ensure().await;
         outcome.good();
-        let machine = shop.machine();
+        let machine = test.machine();
         assert_eq!(machine.name == "web", adopted, "{:?}", steps(&outcome.plan));
         assert_eq!(machine.tag("bowline.clb"), Some(CLUSTER));
         assert_eq!(machine.tag("bowline.uid"), Some(UID));
         if adopted {
             let former = machine.tag("managed-by");
             assert_eq!(former, Some("triton-loadbalancer-controller"));
-            shop.wait(10).await;
-            assert!(shop.ensure().await.good().plan.is_empty());
+            test.wait(10).await;
+            assert!(test.ensure().await.good().plan.is_empty());
         }
     }
 }

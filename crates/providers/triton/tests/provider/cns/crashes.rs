@@ -3,44 +3,44 @@
 use bowline_core::Goal;
 use serde_json::json;
 
-use super::shop::{Shop, id, outside, port};
+use super::harness::{Harness, id, outside, port};
 
 /// What a whole life of a Service looks like in the cloud.
-fn picture(shop: &Shop) -> Vec<serde_json::Map<String, serde_json::Value>> {
-    [1, 2, 3].map(|it| shop.machine(it).tags).into()
+fn picture(test: &Harness) -> Vec<serde_json::Map<String, serde_json::Value>> {
+    [1, 2, 3].map(|it| test.machine(it).tags).into()
 }
 
 #[tokio::test(start_paused = true)]
 async fn wherever_a_process_dies_the_next_one_goes_on() {
     let mut reached = false;
     for looks in 1.. {
-        let mut shop = Shop::new();
-        shop.sim
+        let mut test = Harness::new();
+        test.sim
             .set_tag(&id(1), "triton.cns.services", Some(json!("mine:1")))
             .unwrap();
-        shop.add("web");
-        if shop.until_crash("web", Goal::Present, looks).await {
+        test.add("web");
+        if test.until_crash("web", Goal::Present, looks).await {
             reached = true;
         }
-        shop.restart();
-        shop.ensure("web").await.good();
+        test.restart();
+        test.ensure("web").await.good();
         let ours = "web.prod:30080";
         assert_eq!(
-            shop.tags(),
+            test.tags(),
             [format!("mine:1,{ours}"), ours.to_owned(), ours.to_owned()]
         );
-        assert_eq!(shop.status("web"), [outside("web.prod")]);
-        shop.service("web").ports = vec![port("TCP", 80, 30081)];
-        shop.until_crash("web", Goal::Present, looks).await;
-        shop.restart();
-        shop.service("web").deleting = true;
-        shop.until_crash("web", Goal::Absent, looks).await;
-        shop.restart();
+        assert_eq!(test.status("web"), [outside("web.prod")]);
+        test.service("web").ports = vec![port("TCP", 80, 30081)];
+        test.until_crash("web", Goal::Present, looks).await;
+        test.restart();
+        test.service("web").deleting = true;
+        test.until_crash("web", Goal::Absent, looks).await;
+        test.restart();
         // What was on its way when the process died has arrived by then.
-        shop.wait(10).await;
-        shop.delete("web").await.good();
-        assert_eq!(shop.tags(), ["mine:1", "", ""], "after {looks} looks");
-        let left = picture(&shop);
+        test.wait(10).await;
+        test.delete("web").await.good();
+        assert_eq!(test.tags(), ["mine:1", "", ""], "after {looks} looks");
+        let left = picture(&test);
         assert!(left.iter().all(|it| !it.contains_key("bowline.cns")));
         if reached {
             return;

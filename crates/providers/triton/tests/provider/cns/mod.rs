@@ -3,7 +3,7 @@
 mod crashes;
 mod create;
 mod faults;
+mod harness;
 mod members;
 mod names;
-mod shop;
 mod update;

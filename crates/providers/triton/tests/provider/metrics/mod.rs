@@ -2,4 +2,4 @@
 
 mod discovery;
 mod export;
-mod stage;
+mod harness;

@@ -8,13 +8,13 @@ use bowline_simulator_triton::State;
 use bowline_triton::{GATHER, REFUSED, Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 
-use super::stage::{Stage, found, known, lookup};
+use super::harness::{Harness, found, known, lookup};
 
 /// A provider whose metrics can be read, with its change feed followed.
-async fn followed(stage: &Stage) -> (Arc<Triton>, Registry) {
+async fn followed(test: &Harness) -> (Arc<Triton>, Registry) {
     let mut registry = Registry::default();
     let metrics = TritonMetrics::register(&mut registry);
-    let cloud = build(Stage::sources(&[]), &stage.surroundings(), &metrics).unwrap();
+    let cloud = build(Harness::sources(&[]), &test.surroundings(), &metrics).unwrap();
     found(lookup(&cloud, &known(1)).await);
     // Interest is what starts it.
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -31,12 +31,12 @@ fn connected(registry: &Registry) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_25_a_migration_is_seen_within_seconds() {
-    let stage = Stage::new(3);
-    let (cloud, registry) = followed(&stage).await;
-    assert!(connected(&registry), "{:?}", stage.lines());
+    let test = Harness::new(3);
+    let (cloud, registry) = followed(&test).await;
+    assert!(connected(&registry), "{:?}", test.lines());
     let mut changes = cloud.site().roll().changes();
     let there = "c0000000-0000-4000-8000-000000000003";
-    stage.sim.migrate("k8s-1", there).unwrap();
+    test.sim.migrate("k8s-1", there).unwrap();
     let told = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;
     assert_eq!(told.unwrap().unwrap().len(), 1);
     let instance = found(lookup(&cloud, &known(1)).await);
@@ -46,10 +46,10 @@ async fn triton_case_25_a_migration_is_seen_within_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_26_the_frames_own_object_is_not_believed() {
-    let stage = Stage::new(3);
-    let (cloud, _registry) = followed(&stage).await;
+    let test = Harness::new(3);
+    let (cloud, _registry) = followed(&test).await;
     let value = Some("prod".into());
-    stage.sim.set_tag("k8s-1", "env", value).unwrap();
+    test.sim.set_tag("k8s-1", "env", value).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let instance = found(lookup(&cloud, &known(1)).await);
     let package = &instance.instance_type;
@@ -58,53 +58,53 @@ async fn triton_case_26_the_frames_own_object_is_not_believed() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_78_frames_start_one_list_and_decide_nothing() {
-    let stage = Stage::new(3);
-    let (cloud, _registry) = followed(&stage).await;
-    let lists = || stage.count("GET /acme/machines 200");
+    let test = Harness::new(3);
+    let (cloud, _registry) = followed(&test).await;
+    let lists = || test.count("GET /acme/machines 200");
     let before = lists();
     for _ in 0..2 {
-        stage.sim.set_state("k8s-1", State::Stopped).unwrap();
-        stage.sim.set_state("k8s-1", State::Running).unwrap();
+        test.sim.set_state("k8s-1", State::Stopped).unwrap();
+        test.sim.set_state("k8s-1", State::Running).unwrap();
     }
     tokio::time::sleep(GATHER * 2).await;
-    assert_eq!(lists(), before + 1, "{:?}", stage.lines());
+    assert_eq!(lists(), before + 1, "{:?}", test.lines());
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::On);
     assert_eq!(lists(), before + 1, "the look-up uses that list");
-    let writes = stage.count("POST") + stage.count("PUT") + stage.count("DELETE");
+    let writes = test.count("POST") + test.count("PUT") + test.count("DELETE");
     assert_eq!(writes, 0);
-    stage.sim.set_state("k8s-1", State::Stopped).unwrap();
+    test.sim.set_state("k8s-1", State::Stopped).unwrap();
     tokio::time::sleep(GATHER * 2).await;
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::Off);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_78_without_a_feed_machines_are_listed_and_it_is_asked_for_again() {
-    let stage = Stage::new(3);
-    stage.sim.set_quirks(|quirks| quirks.no_changefeed = true);
-    let (cloud, registry) = followed(&stage).await;
+    let test = Harness::new(3);
+    test.sim.set_quirks(|quirks| quirks.no_changefeed = true);
+    let (cloud, registry) = followed(&test).await;
     assert!(!connected(&registry));
-    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.lines());
-    stage.sim.set_state("k8s-1", State::Stopped).unwrap();
+    assert_eq!(test.count("/changefeed"), 1, "{:?}", test.lines());
+    test.sim.set_state("k8s-1", State::Stopped).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::Off);
     tokio::time::sleep(REFUSED.saturating_sub(Duration::from_secs(90))).await;
-    assert_eq!(stage.count("/changefeed"), 1);
-    stage.sim.set_quirks(|quirks| quirks.no_changefeed = false);
+    assert_eq!(test.count("/changefeed"), 1);
+    test.sim.set_quirks(|quirks| quirks.no_changefeed = false);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.count("/changefeed"), 2);
+    assert_eq!(test.count("/changefeed"), 2);
     assert!(connected(&registry));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_feed_is_kept_alive_by_pings_and_followed_again_when_it_breaks() {
-    let stage = Stage::new(3);
-    let (cloud, registry) = followed(&stage).await;
+    let test = Harness::new(3);
+    let (cloud, registry) = followed(&test).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.lines());
+    assert_eq!(test.count("/changefeed"), 1, "{:?}", test.lines());
     assert!(connected(&registry));
-    stage.sim.drop_feeds();
+    test.sim.drop_feeds();
     tokio::time::sleep(Duration::from_secs(5)).await;
     found(lookup(&cloud, &known(1)).await);
-    assert_eq!(stage.count("/changefeed"), 2, "{:?}", stage.lines());
+    assert_eq!(test.count("/changefeed"), 2, "{:?}", test.lines());
     assert!(connected(&registry));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_core::{AddressKind, Cloud as _, Lookup, NodeAddress, Power};
 use bowline_simulator_triton::{DEFAULT_ACCOUNT_ID, EXTERNAL, FABRIC, MachineSpec, State};
 
-use super::stage::{Stage, found, id, known, lookup, lookups, node, unclear};
+use super::harness::{Harness, found, id, known, lookup, lookups, node, unclear};
 
 const WITHOUT_NAMES: [&str; 3] = [
     "InternalIP:10.20.0.5",
@@ -15,11 +15,11 @@ const WITHOUT_NAMES: [&str; 3] = [
 
 #[tokio::test(start_paused = true)]
 async fn a_node_gets_everything_from_its_machine() {
-    let stage = Stage::new(1);
+    let test = Harness::new(1);
     let there = "c0000000-0000-4000-8000-000000000002";
-    stage.sim.migrate("k8s-1", there).unwrap();
+    test.sim.migrate("k8s-1", there).unwrap();
     tokio::time::sleep(Duration::from_secs(15)).await;
-    let instance = found(lookup(&stage.provider(), &node("k8s-1", "")).await);
+    let instance = found(lookup(&test.provider(), &node("k8s-1", "")).await);
     let provider_id = instance.provider_id.unwrap();
     assert_eq!(provider_id.as_str(), format!("triton://{}", id(1)));
     assert_eq!(instance.instance_type, "g4-highcpu-1G");
@@ -38,8 +38,8 @@ async fn a_node_gets_everything_from_its_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_13_a_longer_name_is_another_machine() {
-    let stage = Stage::new(10);
-    let provider = stage.provider();
+    let test = Harness::new(10);
+    let provider = test.provider();
     let instance = found(lookup(&provider, &node("k8s-1", "")).await);
     assert!(instance.provider_id.unwrap().as_str().ends_with(&id(1)));
     let shorter = lookup(&provider, &node("k8s", "")).await;
@@ -48,15 +48,15 @@ async fn triton_case_13_a_longer_name_is_another_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_14_and_15_and_16_a_machine_is_found_by_what_else_it_is_called() {
-    let stage = Stage::new(0);
+    let test = Harness::new(0);
     let add = |name: &str, number, address: &str| {
         let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);
         let machine = machine.addresses(&[address]);
-        stage.sim.add_machine(&machine).unwrap();
+        test.sim.add_machine(&machine).unwrap();
     };
     add("My_Node.01", 1, "10.20.0.5");
     add("other", 2, "10.20.0.6");
-    let provider = stage.provider();
+    let provider = test.provider();
     let instance = found(lookup(&provider, &node("my-node-01", "")).await);
     let provider_id = instance.provider_id.unwrap();
     assert_eq!(provider_id.as_str(), format!("triton://{}", id(1)));
@@ -67,7 +67,7 @@ async fn triton_case_14_and_15_and_16_a_machine_is_found_by_what_else_it_is_call
     let swapped = found(lookup(&provider, &by_firmware).await);
     assert!(swapped.provider_id.unwrap().as_str().ends_with(&id(2)));
     // Two that hold one address.
-    stage.sim.set_address("other", 0, "10.20.0.5").unwrap();
+    test.sim.set_address("other", 0, "10.20.0.5").unwrap();
     tokio::time::sleep(Duration::from_secs(6)).await;
     let mut by_address = node("x", "");
     by_address.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.5")];
@@ -78,14 +78,14 @@ async fn triton_case_14_and_15_and_16_a_machine_is_found_by_what_else_it_is_call
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_17_another_clouds_node_is_never_asked_about() {
-    let stage = Stage::new(1);
-    let provider = stage.provider();
+    let test = Harness::new(1);
+    let provider = test.provider();
     let foreign = node("k8s-1", &format!("exoscale://{}", id(1)));
     assert!(matches!(lookup(&provider, &foreign).await, Lookup::NotMine));
     let malformed = node("k8s-1", "triton://k8s-1");
     let words = unclear(lookup(&provider, &malformed).await);
     assert!(words.contains("InvalidProviderID"), "{words}");
-    assert_eq!(stage.lines(), [""; 0]);
+    assert_eq!(test.lines(), [""; 0]);
     let upper = node("k8s-1", &format!("triton:///{}", id(1).to_uppercase()));
     assert_eq!(provider.match_node(&upper).claim, bowline_core::Claim::Mine);
     found(lookup(&provider, &upper).await);
@@ -93,16 +93,16 @@ async fn triton_case_17_another_clouds_node_is_never_asked_about() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_18_and_19_a_machine_with_only_a_public_card() {
-    let stage = Stage::new(0);
+    let test = Harness::new(0);
     let machine = MachineSpec::named("edge")
         .networks(&[EXTERNAL])
         .addresses(&["203.0.113.10"]);
-    stage.sim.add_machine(&machine).unwrap();
+    test.sim.add_machine(&machine).unwrap();
     let machine = MachineSpec::named("lost")
         .networks(&[FABRIC])
         .addresses(&["dhcp"]);
-    stage.sim.add_machine(&machine).unwrap();
-    let provider = stage.provider();
+    test.sim.add_machine(&machine).unwrap();
+    let provider = test.provider();
     let shown = |instance: bowline_core::Instance| {
         let addresses = instance.addresses.into_iter().take(3);
         addresses.map(|it| it.to_string()).collect::<Vec<_>>()
@@ -121,9 +121,9 @@ async fn triton_case_18_and_19_a_machine_with_only_a_public_card() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
-    let stage = Stage::new(1);
-    let provider = stage.provider();
-    stage.sim.set_package("k8s-1", "").unwrap();
+    let test = Harness::new(1);
+    let provider = test.provider();
+    test.sim.set_package("k8s-1", "").unwrap();
     let instance = found(lookup(&provider, &known(1)).await);
     assert_eq!(instance.instance_type, "bhyve");
     for (state, wanted) in [
@@ -132,7 +132,7 @@ async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
         (State::Ready, Power::Unclear),
         (State::Running, Power::On),
     ] {
-        stage.sim.set_state("k8s-1", state).unwrap();
+        test.sim.set_state("k8s-1", state).unwrap();
         // A change feed tells at once; without one it is seen when the list is old.
         tokio::time::sleep(Duration::from_secs(61)).await;
         let instance = found(lookup(&provider, &known(1)).await);
@@ -142,24 +142,24 @@ async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_21_an_old_server_does_not_name_its_data_center_in_headers() {
-    let stage = Stage::new(1);
-    stage.sim.set_quirks(|quirks| {
+    let test = Harness::new(1);
+    test.sim.set_quirks(|quirks| {
         quirks.no_datacenter_header = true;
         quirks.no_nics = true;
     });
-    let instance = found(lookup(&stage.provider(), &known(1)).await);
+    let instance = found(lookup(&test.provider(), &known(1)).await);
     assert_eq!(instance.region, "eg-1");
     assert_eq!(instance.addresses[0].address, "10.20.0.5");
-    assert_eq!(stage.count("/nics"), 1);
+    assert_eq!(test.count("/nics"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_27_tags_that_were_named_become_labels() {
-    let stage = Stage::new(1);
-    let set = |value| stage.sim.set_tag("k8s-1", "env", value).unwrap();
+    let test = Harness::new(1);
+    let set = |value| test.sim.set_tag("k8s-1", "env", value).unwrap();
     set(Some("prod eu".into()));
     let file = "[Nodes]\nlabels-from-tags = env\n";
-    let (provider, _folder) = stage.provider_with_file(file);
+    let (provider, _folder) = test.provider_with_file(file);
     let key = "tag.cloud.tritoncompute/env";
     let instance = found(lookup(&provider, &known(1)).await);
     assert_eq!(instance.extra_labels[key], "prod-eu");
@@ -171,27 +171,27 @@ async fn triton_case_27_tags_that_were_named_become_labels() {
 
 #[tokio::test(start_paused = true)]
 async fn many_nodes_cost_a_few_calls() {
-    let stage = Stage::new(50);
-    stage.sim.enable_names("acme", false).unwrap();
-    let provider = stage.provider();
+    let test = Harness::new(50);
+    test.sim.enable_names("acme", false).unwrap();
+    let provider = test.provider();
     let nodes: Vec<_> = (1..=50).map(known).collect();
     for answer in lookups(&provider, &nodes).await {
         found(answer);
     }
     // One for the look-up, and one because the change feed has just been connected.
-    let lists = stage.count("GET /acme/machines");
-    assert!(lists <= 2, "{:?}", stage.lines());
-    let before = stage.lines().len();
+    let lists = test.count("GET /acme/machines");
+    assert!(lists <= 2, "{:?}", test.lines());
+    let before = test.lines().len();
     lookups(&provider, &nodes).await;
-    let after = stage.lines().len();
-    assert!(after - before <= 2, "{:?}", &stage.lines()[before..]);
+    let after = test.lines().len();
+    assert!(after - before <= 2, "{:?}", &test.lines()[before..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_68_a_new_node_is_described_while_the_name_service_is_down() {
-    let stage = Stage::new(1);
-    stage.sim.set_quirks(|quirks| quirks.names_down = true);
-    let provider = stage.provider();
+    let test = Harness::new(1);
+    test.sim.set_quirks(|quirks| quirks.names_down = true);
+    let provider = test.provider();
     let instance = found(lookup(&provider, &node("k8s-1", "")).await);
     let addresses: Vec<String> = instance.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, WITHOUT_NAMES);

@@ -3,6 +3,6 @@
 mod credentials;
 mod existence;
 mod feed;
+mod harness;
 mod machines;
 mod news;
-mod stage;

@@ -8,7 +8,7 @@ use bowline_triton::keys::PrivateKey;
 use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};
 use tokio::time::timeout;
 
-use super::stage::{Stage, found, id, known, lookup, node, presence, unclear};
+use super::harness::{Harness, found, id, known, lookup, node, presence, unclear};
 
 fn secret(key: &str) -> SecretContent {
     SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())]).of("uid-1")
@@ -31,11 +31,11 @@ fn on_secret() -> Regarding {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
-    let stage = Stage::new(1);
+    let test = Harness::new(1);
     let (key, text) = PrivateKey::generate().unwrap();
-    let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
+    let (provider, content) = test.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.lines(), [""; 0], "nobody leads");
+    assert_eq!(test.lines(), [""; 0], "nobody leads");
     let first = news(&provider, 10).await.unwrap();
     assert_eq!((first.reason, first.is_warning), (LOADED, false));
     assert_eq!(first.regarding, on_secret());
@@ -49,7 +49,7 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
     assert_eq!(news(&provider, 180).await, None, "told once");
     let line = format!("{} new", key.public_line());
-    stage.sim.add_key("acme", &line).unwrap();
+    test.sim.add_key("acme", &line).unwrap();
     let second = news(&provider, 120).await.unwrap();
     assert_eq!(second.reason, LOADED);
     assert!(second.message.contains(&key.fingerprint().md5()));
@@ -62,24 +62,24 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
-    let stage = Stage::new(1);
+    let test = Harness::new(1);
     let account = SecretContent::new([("SDC_ACCOUNT".to_owned(), "acme".to_owned())]);
-    let (provider, _content) = stage.provider_with_secret(account);
+    let (provider, _content) = test.provider_with_secret(account);
     assert_eq!(news(&provider, 120).await, None);
-    let provider = stage.provider();
+    let provider = test.provider();
     assert_eq!(news(&provider, 120).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_two_machines_fit_is_told_of_once() {
-    let stage = Stage::new(0);
+    let test = Harness::new(0);
     for (name, number, address) in [("a", 1, "10.20.0.7"), ("b", 2, "10.20.0.8")] {
         let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);
         let machine = machine.addresses(&[address]);
-        stage.sim.add_machine(&machine).unwrap();
+        test.sim.add_machine(&machine).unwrap();
     }
-    stage.sim.set_address("b", 0, "10.20.0.7").unwrap();
-    let provider = stage.provider();
+    test.sim.set_address("b", 0, "10.20.0.7").unwrap();
+    let provider = test.provider();
     let mut x = node("x", "");
     x.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.7")];
     for _ in 0..3 {
@@ -95,9 +95,9 @@ async fn a_node_that_two_machines_fit_is_told_of_once() {
 
 #[tokio::test(start_paused = true)]
 async fn machines_that_vanish_together_are_one_event() {
-    let stage = Stage::new(5);
-    let provider = stage.provider();
-    let nodes = stage.lose_five(&provider).await;
+    let test = Harness::new(5);
+    let provider = test.provider();
+    let nodes = test.lose_five(&provider).await;
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(10)).await;
         presence(&provider, &nodes).await;
@@ -111,15 +111,15 @@ async fn machines_that_vanish_together_are_one_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_a_machine_wakes_the_labels_also_if_nobody_waited_for_it() {
-    let stage = Stage::new(3);
-    let provider = stage.provider();
+    let test = Harness::new(3);
+    let provider = test.provider();
     found(lookup(&provider, &known(1)).await);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let sync = provider.label_sync().unwrap();
     let nothing = timeout(Duration::from_secs(120), sync.changed()).await;
     assert!(nothing.is_err());
     let value = Some("prod".into());
-    stage.sim.set_tag("k8s-1", "env", value).unwrap();
+    test.sim.set_tag("k8s-1", "env", value).unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let waited = timeout(Duration::from_millis(1), sync.changed()).await;
     assert!(waited.is_ok(), "it was not lost");

@@ -13,7 +13,7 @@ const DNS_UDP: usize = 3;
 const BARE: usize = 4;
 
 /// A Service with five ports, and these annotations.
-fn shop(annotations: &[(&str, &str)]) -> Service {
+fn test(annotations: &[(&str, &str)]) -> Service {
     let mut service = service();
     service.ports = vec![
         port("http", "TCP", 80, 31080),
@@ -32,13 +32,13 @@ fn shop(annotations: &[(&str, &str)]) -> Service {
 
 #[track_caller]
 fn good(annotations: &[(&str, &str)]) -> Vec<PortSettings> {
-    let (settings, faults) = Settings::read(&shop(annotations));
+    let (settings, faults) = Settings::read(&test(annotations));
     assert_eq!(faults, []);
     settings.ports
 }
 
 fn faults(text: &str) -> Vec<String> {
-    let (_, faults) = Settings::read(&shop(&[("port-settings", text)]));
+    let (_, faults) = Settings::read(&test(&[("port-settings", text)]));
     assert!(faults.iter().all(|fault| !fault.about_members));
     faults.into_iter().map(|fault| fault.message).collect()
 }
@@ -176,7 +176,7 @@ fn a_number_is_all_ports_with_it_and_yields_to_what_means_one() {
 
 #[test]
 fn digits_are_a_number_even_where_they_are_a_name() {
-    let mut service = shop(&[(
+    let mut service = test(&[(
         "port-settings",
         r#"{"443": {"timeout-client-data-ms": 1}, "8443": {"timeout-client-data-ms": 2}}"#,
     )]);
@@ -336,7 +336,7 @@ fn a_port_that_is_there_twice_is_told() {
 fn what_is_wrong_with_one_port_leaves_the_others_as_said() {
     let text = r#"{"http": {"pool-algorithm": "x", "timeout-client-data-ms": 1},
                    "nobody": {}, "https": {"timeout-client-data-ms": 2}}"#;
-    let (settings, faults) = Settings::read(&shop(&[("port-settings", text)]));
+    let (settings, faults) = Settings::read(&test(&[("port-settings", text)]));
     assert_eq!(faults.len(), 2, "{faults:?}");
     let ports = &settings.ports;
     assert_eq!(ports[WEB].algorithm, "round_robin");

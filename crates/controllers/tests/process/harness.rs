@@ -30,7 +30,7 @@ pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uniniti
 pub(crate) const LEASE: &str = "cloud-controller-manager";
 
 /// A cluster, a cloud, and everything that was called.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) cluster: Cluster,
     pub(crate) cloud: Arc<Demo>,
@@ -45,7 +45,7 @@ pub(crate) struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-impl Stage {
+impl Harness {
     /// For a paused clock.
     pub(crate) fn on_pipe(seed: u64) -> Self {
         let world = World::simulated(seed);

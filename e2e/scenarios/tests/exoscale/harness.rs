@@ -40,11 +40,11 @@ instances:
 ";
 
 /// Everything that is up.
-pub(crate) struct Stage(Site);
+pub(crate) struct Harness(Site);
 
-bowline_scenarios::harness!(Stage, 0: Site);
+bowline_scenarios::harness!(Harness, 0: Site);
 
-impl Stage {
+impl Harness {
     /// Without the manager, for `start`: with that cloud config file and further arguments.
     pub(crate) async fn idle(file: &str, arguments: &[&str]) -> Self {
         let seed = Setup::default().seed;

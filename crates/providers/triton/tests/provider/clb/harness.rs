@@ -17,16 +17,16 @@ pub(crate) const ACCOUNT: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 pub(crate) const NAME: &str = "kubernetes-clb-3f0c2a9e-0";
 const PREFIX: &str = "cloud.tritoncompute/";
 
-pub(crate) struct Shop {
+pub(crate) struct Harness {
     harness: ServiceHarness<Simulated, Triton>,
     file: String,
     /// Where the file is, which the provider follows.
     folder: tempfile::TempDir,
 }
 
-wraps!(Shop => harness: ServiceHarness<Simulated, Triton>);
+wraps!(Harness => harness: ServiceHarness<Simulated, Triton>);
 
-impl Shop {
+impl Harness {
     pub(crate) fn new() -> Self {
         Self::with("")
     }
@@ -60,7 +60,7 @@ impl Shop {
 
     /// The provider begins anew; the cloud goes on.
     pub(crate) fn restart(&mut self) {
-        self.stage.cloud = provider(&self.world, &self.file, &self.folder);
+        self.harness.harness.cloud = provider(&self.world, &self.file, &self.folder);
     }
 
     pub(crate) async fn delete(&mut self) -> Outcome {
@@ -118,12 +118,12 @@ impl Shop {
     }
 }
 
-/// A shop whose load balancer is there, and whose calls are forgotten.
-pub(crate) async fn open() -> Shop {
-    let mut shop = Shop::new();
-    shop.ensure().await.good();
-    shop.calls();
-    shop
+/// A test whose load balancer is there, and whose calls are forgotten.
+pub(crate) async fn open() -> Harness {
+    let mut test = Harness::new();
+    test.ensure().await.good();
+    test.calls();
+    test
 }
 
 fn provider(world: &World, file: &str, folder: &tempfile::TempDir) -> Arc<Triton> {

@@ -12,11 +12,11 @@ use tokio::sync::watch;
 
 pub(crate) use crate::common::{id, known, named as node};
 
-pub(crate) struct Stage(Simulation<Simulated>);
+pub(crate) struct Harness(Simulation<Simulated>);
 
-wraps!(Stage => 0: Simulation<Simulated>);
+wraps!(Harness => 0: Simulation<Simulated>);
 
-impl Stage {
+impl Harness {
     /// With machines `k8s-1` to `k8s-<count>`.
     pub(crate) fn new(count: u32) -> Self {
         Self(crate::common::simulation(Fixture::default(), count))

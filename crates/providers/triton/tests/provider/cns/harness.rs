@@ -12,7 +12,7 @@ use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator_triton::{DEFAULT_ACCOUNT_ID, Fixture, MachineInfo, Triton as Simulated};
 pub(crate) use bowline_test_kit::steps;
-use bowline_test_kit::{Harness, Outcome, drive, surroundings, wraps};
+use bowline_test_kit::{self as kit, Outcome, drive, surroundings, wraps};
 use bowline_triton::{Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -35,8 +35,8 @@ pub(crate) fn inside(label: &str) -> String {
 }
 
 /// A cluster of nodes `k8s-1`, … before a data center.
-pub(crate) struct Shop {
-    stage: Harness<Simulated, Triton>,
+pub(crate) struct Harness {
+    test: kit::Harness<Simulated, Triton>,
     pub(crate) registry: Registry,
     pub(crate) nodes: Vec<Node>,
     pub(crate) excluded: ExcludedNodes,
@@ -47,9 +47,9 @@ pub(crate) struct Shop {
     file: TempDir,
 }
 
-wraps!(Shop => stage: Harness<Simulated, Triton>);
+wraps!(Harness => test: kit::Harness<Simulated, Triton>);
 
-impl Shop {
+impl Harness {
     pub(crate) fn new() -> Self {
         Self::with("", Fixture::default())
     }
@@ -64,7 +64,7 @@ impl Shop {
         std::fs::write(file.path().join("cloud.conf"), text).unwrap();
         let (provider, registry) = provider(&simulation.world, &file);
         Self {
-            stage: simulation.with(provider),
+            test: simulation.with(provider),
             registry,
             nodes: (1..=3).map(node).collect(),
             excluded: ExcludedNodes::default(),
@@ -77,7 +77,7 @@ impl Shop {
 
     /// The provider begins anew; the cloud goes on.
     pub(crate) fn restart(&mut self) {
-        (self.stage.cloud, self.registry) = provider(&self.stage.world, &self.file);
+        (self.test.cloud, self.registry) = provider(&self.test.world, &self.file);
     }
 
     /// Another configuration, and so a restart.

@@ -8,38 +8,37 @@ use bowline_simulator::journal::Entry;
 use bowline_simulator_exoscale::BalancerInfo;
 use serde_json::Value;
 
-use super::stage::{I1, I2, Stage};
+use super::harness::{Harness, I1, I2};
 
 pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-/// A stage with two nodes of pool `workers`.
-pub(crate) struct Shop(Stage);
+/// A test with two nodes of pool `workers`.
+pub(crate) struct ServiceHarness(Harness);
 
-bowline_scenarios::harness!(Shop, 0: Stage);
+bowline_scenarios::harness!(ServiceHarness, 0: Harness);
 
-impl Shop {
+impl ServiceHarness {
     /// With both nodes, and a running manager.
     pub(crate) async fn new() -> Self {
-        let mut shop = Self::idle(&[I1, I2]).await;
-        shop.start().await;
-        shop
+        let mut test = Self::idle(&[I1, I2]).await;
+        test.start().await;
+        test
     }
 
     /// With the nodes of these instances, without the manager.
     pub(crate) async fn idle(instances: &[&str]) -> Self {
-        Self::on(Stage::idle("", &[]).await, instances).await
+        Self::on(Harness::idle("", &[]).await, instances).await
     }
 
-    /// The same on another stage.
-    pub(crate) async fn on(stage: Stage, instances: &[&str]) -> Self {
-        stage
-            .cloud
+    /// The same on another test.
+    pub(crate) async fn on(test: Harness, instances: &[&str]) -> Self {
+        test.cloud
             .set_timings(|it| it.operation = Duration::from_millis(500));
-        let shop = Self(stage);
+        let test = Self(test);
         for instance in instances {
-            shop.add_node(instance).await;
+            test.add_node(instance).await;
         }
-        shop
+        test
     }
 
     /// Puts the initialised node of an instance there.

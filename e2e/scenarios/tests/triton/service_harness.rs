@@ -7,7 +7,7 @@ use bowline_scenarios::objects::service;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use crate::stage::{ACCOUNT_ID, Stage, name};
+use crate::harness::{ACCOUNT_ID, Harness, name};
 
 /// What annotations of Services begin with.
 pub(crate) const PREFIX: &str = "cloud.tritoncompute/";
@@ -18,11 +18,11 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// So many glances are longer than any publication takes.
 const GLANCES: usize = 600;
 
-pub(crate) struct Shop(Stage);
+pub(crate) struct ServiceHarness(Harness);
 
-bowline_scenarios::harness!(Shop, 0: Stage);
+bowline_scenarios::harness!(ServiceHarness, 0: Harness);
 
-impl Shop {
+impl ServiceHarness {
     /// With a running manager.
     pub(crate) async fn new() -> Self {
         Self::configured("").await
@@ -30,12 +30,12 @@ impl Shop {
 
     /// The same with that cloud config file.
     pub(crate) async fn configured(file: &str) -> Self {
-        let mut stage = Stage::without_monitor(3, file).await;
+        let mut test = Harness::without_monitor(3, file).await;
         for number in 1..=3 {
-            stage.put_known(number, "True").await;
+            test.put_known(number, "True").await;
         }
-        stage.start().await;
-        Self(stage)
+        test.start().await;
+        Self(test)
     }
 
     /// Creates a Service, and waits until it shows its name and that is told.

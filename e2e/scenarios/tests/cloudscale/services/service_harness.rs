@@ -10,20 +10,20 @@ use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use serde_json::Value;
 
-use crate::stage::{A, B, Stage};
+use crate::harness::{A, B, Harness};
 
 pub(crate) const SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
 /// Server and node that joins later.
 pub(crate) const C: &str = "c3a5e7f9-1b2d-4c6e-8f0a-9b8c7d6e5f40";
 const PATH: &str = "/v1/load-balancers*";
 
-/// A stage with two nodes, whose kubelets nobody asks about: that a node is ready does not matter to
+/// A test with two nodes, whose kubelets nobody asks about: that a node is ready does not matter to
 /// a load balancer.
-pub(crate) struct Shop(Stage);
+pub(crate) struct ServiceHarness(Harness);
 
-bowline_scenarios::harness!(Shop, 0: Stage);
+bowline_scenarios::harness!(ServiceHarness, 0: Harness);
 
-impl Shop {
+impl ServiceHarness {
     /// With both nodes, and a running manager.
     pub(crate) async fn new() -> Self {
         Self::with(&[], &[]).await
@@ -31,25 +31,24 @@ impl Shop {
 
     /// The same with further variables and arguments.
     pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let mut shop = Self::idle(environment, arguments).await;
-        shop.start().await;
-        shop
+        let mut test = Self::idle(environment, arguments).await;
+        test.start().await;
+        test
     }
 
     /// The same without the manager.
     pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        Self::on(Stage::idle(environment, arguments).await).await
+        Self::on(Harness::idle(environment, arguments).await).await
     }
 
-    /// The same on another stage.
-    pub(crate) async fn on(stage: Stage) -> Self {
-        stage
-            .cloud
+    /// The same on another test.
+    pub(crate) async fn on(test: Harness) -> Self {
+        test.cloud
             .set_balancer_timings(BalancerTimings::each(Duration::from_millis(500)));
-        let shop = Self(stage);
-        shop.add_node("worker-a", A, 11).await;
-        shop.add_node("worker-b", B, 12).await;
-        shop
+        let test = Self(test);
+        test.add_node("worker-a", A, 11).await;
+        test.add_node("worker-b", B, 12).await;
+        test
     }
 
     /// Puts an initialised node there, with the addresses that its server has: worker A or B is 11

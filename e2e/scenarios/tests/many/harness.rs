@@ -65,7 +65,7 @@ pub(crate) enum Telling {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     several: Several,
     pub(crate) east: Arc<Cloudscale>,
     pub(crate) west: Arc<Cloudscale>,
@@ -75,9 +75,9 @@ pub(crate) struct Stage {
     pub(crate) triton: Arc<Triton>,
 }
 
-bowline_scenarios::wrapper!(Stage, several: Several);
+bowline_scenarios::wrapper!(Harness, several: Several);
 
-impl Stage {
+impl Harness {
     /// Six clouds without machines, and no manager yet.
     pub(crate) async fn idle(telling: Telling) -> Self {
         let often = ["--node-status-update-frequency=5s"];
@@ -98,7 +98,7 @@ impl Stage {
         let xen = xenorchestra::serve(&several, Some(XEN), xen_scene(), "");
         let scene = TritonScene::default();
         let triton = triton::serve(&several, Some(TRITON), scene, "", "kubernetes");
-        let stage = Self {
+        let test = Self {
             east: several.add(east),
             west: several.add(west),
             exoscale: several.add(exoscale),
@@ -107,13 +107,13 @@ impl Stage {
             triton: several.add(triton),
             several,
         };
-        stage.talos.serve("cp1", ENDPOINT);
+        test.talos.serve("cp1", ENDPOINT);
         let soon = Duration::from_millis(500);
-        for account in [&stage.east, &stage.west] {
+        for account in [&test.east, &test.west] {
             account.set_balancer_timings(BalancerTimings::each(soon));
         }
-        stage.exoscale.set_timings(|it| it.operation = soon);
-        stage
+        test.exoscale.set_timings(|it| it.operation = soon);
+        test
     }
 
     /// One of the two accounts.

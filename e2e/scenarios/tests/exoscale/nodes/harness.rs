@@ -39,11 +39,11 @@ instances:
 ";
 
 /// Everything that is up.
-pub(crate) struct Stage(Site);
+pub(crate) struct Harness(Site);
 
-bowline_scenarios::harness!(Stage, 0: Site);
+bowline_scenarios::harness!(Harness, 0: Site);
 
-impl Stage {
+impl Harness {
     /// With both instances, the command line of the original's manifest, and its environment.
     pub(crate) async fn new() -> Self {
         Self::with("", &[]).await
@@ -56,9 +56,9 @@ impl Stage {
 
     /// The same with further flags.
     pub(crate) async fn with(config: &str, flags: &[&str]) -> Self {
-        let mut stage = Self::idle(config, flags).await;
-        stage.start().await;
-        stage
+        let mut test = Self::idle(config, flags).await;
+        test.start().await;
+        test
     }
 
     /// The same without the manager, which `start` starts.

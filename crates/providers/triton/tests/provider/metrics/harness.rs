@@ -24,7 +24,7 @@ pub(crate) const CMON: &str = "cmon.eg-1.cns.example.com";
 /// Simulated time after which a wait is given up.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     simulation: Simulation<Simulated>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) provider: Option<Arc<Triton>>,
@@ -33,9 +33,9 @@ pub(crate) struct Stage {
     cmon: Option<Server>,
 }
 
-wraps!(Stage => simulation: Simulation<Simulated>);
+wraps!(Harness => simulation: Simulation<Simulated>);
 
-impl Stage {
+impl Harness {
     /// With machines and nodes `k8s-1` to `k8s-<count>`.
     pub(crate) fn new(count: u32) -> Self {
         let services = [("cmon".to_owned(), format!("https://{CMON}:9163"))];

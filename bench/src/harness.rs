@@ -43,7 +43,7 @@ pub(crate) struct Measured {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     world: World,
     cluster: Cluster,
     cloud: Running,
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
     _folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl Harness {
     /// Brings everything up; returns when the manager leads.
     pub(crate) async fn set_up(program: &Path) -> Result<Self> {
         let world = World::real();

@@ -27,11 +27,11 @@ pub(crate) fn name(number: u32) -> String {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage(Site);
+pub(crate) struct Harness(Site);
 
-bowline_scenarios::harness!(Stage, 0: Site);
+bowline_scenarios::harness!(Harness, 0: Site);
 
-impl Stage {
+impl Harness {
     /// With machines `k8s-1` to `k8s-<count>`, and the manager running.
     pub(crate) async fn new(count: u32) -> Self {
         Self::configured(count, "").await
@@ -39,9 +39,9 @@ impl Stage {
 
     /// The same with that cloud config file.
     pub(crate) async fn configured(count: u32, file: &str) -> Self {
-        let mut stage = Self::idle(count, file, &[]).await;
-        stage.start().await;
-        stage
+        let mut test = Self::idle(count, file, &[]).await;
+        test.start().await;
+        test
     }
 
     /// The same without the manager, for [`Site::start`], and with further arguments.

@@ -20,12 +20,12 @@ use crate::testing::{AUTHORITY, config};
 pub(super) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
 pub(super) const OTHER: &str = "dddddddd-0000-4000-8000-00000000000d";
 
-pub(super) struct Stage {
+pub(super) struct Harness {
     simulation: Simulation<Simulated>,
     pub(super) repairs: Counter,
 }
 
-wraps!(Stage => simulation: Simulation<Simulated>);
+wraps!(Harness => simulation: Simulation<Simulated>);
 
 pub(super) fn id(number: u32) -> Uuid {
     Uuid::from_u128(0x5b1e_2d3c_0000_4000_8000_0000_0000_0000 + u128::from(number))
@@ -43,7 +43,7 @@ pub(super) fn port(port: u16) -> Option<Ports> {
     Some(Ports::from([Some(port)]))
 }
 
-impl Stage {
+impl Harness {
     pub(super) fn new(count: u32, seed: u64) -> Self {
         let simulation = Simulation::new(seed, AUTHORITY, |world| {
             let sim = Simulated::from_fixture(world, Fixture::default()).unwrap();

@@ -38,11 +38,11 @@ machines:
 ";
 
 /// Everything that is up.
-pub(crate) struct Stage(Site);
+pub(crate) struct Harness(Site);
 
-bowline_scenarios::harness!(Stage, 0: Site);
+bowline_scenarios::harness!(Harness, 0: Site);
 
-impl Stage {
+impl Harness {
     /// With servers A and B, the command line of the original's manifest, and its environment.
     pub(crate) async fn new() -> Self {
         Self::with(&[], &[]).await
@@ -50,9 +50,9 @@ impl Stage {
 
     /// The same with further variables and arguments.
     pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let mut stage = Self::idle(environment, arguments).await;
-        stage.start().await;
-        stage
+        let mut test = Self::idle(environment, arguments).await;
+        test.start().await;
+        test
     }
 
     /// The same without the manager, which `start` starts.

@@ -93,11 +93,11 @@ fn scene() -> Fixture {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage(Site);
+pub(crate) struct Harness(Site);
 
-bowline_scenarios::harness!(Stage, 0: Site);
+bowline_scenarios::harness!(Harness, 0: Site);
 
-impl Stage {
+impl Harness {
     /// With the original's command line and a file such as the original's: events are followed.
     pub(crate) async fn new() -> Self {
         Self::configured("").await
@@ -111,9 +111,9 @@ impl Stage {
 
     /// With further lines in the file.
     pub(crate) async fn configured(settings: &str) -> Self {
-        let mut stage = Self::idle(settings, &[]).await;
-        stage.start().await;
-        stage
+        let mut test = Self::idle(settings, &[]).await;
+        test.start().await;
+        test
     }
 
     /// The same without the manager, which `start` starts, and with further flags.
