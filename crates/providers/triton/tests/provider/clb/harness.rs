@@ -18,13 +18,13 @@ pub(crate) const NAME: &str = "kubernetes-clb-3f0c2a9e-0";
 const PREFIX: &str = "cloud.tritoncompute/";
 
 pub(crate) struct Harness {
-    harness: ServiceHarness<Simulated, Triton>,
+    inner: ServiceHarness<Simulated, Triton>,
     file: String,
     /// Where the file is, which the provider follows.
     folder: tempfile::TempDir,
 }
 
-wraps!(Harness => harness: ServiceHarness<Simulated, Triton>);
+wraps!(Harness => inner: ServiceHarness<Simulated, Triton>);
 
 impl Harness {
     pub(crate) fn new() -> Self {
@@ -52,7 +52,7 @@ impl Harness {
         harness.endpoints = Some(Endpoints::new());
         harness.removes_blindly = true;
         Self {
-            harness,
+            inner: harness,
             file,
             folder,
         }
@@ -60,12 +60,12 @@ impl Harness {
 
     /// The provider begins anew; the cloud goes on.
     pub(crate) fn restart(&mut self) {
-        self.harness.harness.cloud = provider(&self.world, &self.file, &self.folder);
+        self.inner.harness.cloud = provider(&self.world, &self.file, &self.folder);
     }
 
     pub(crate) async fn delete(&mut self) -> Outcome {
         self.service.deleting = true;
-        self.harness.delete().await
+        self.inner.delete().await
     }
 
     /// Plans and carries out until time alone changes nothing any more.
