@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 5] = [
     ),
     (
         "explain",
-        "which cloud manages a node or a Service, and why: explain node NAME, explain service NAME",
+        "the cloud that manages a node or Service, and why: explain node|service NAME",
     ),
     (
         "plan",
@@ -53,8 +53,8 @@ fn commands() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn introduction() -> String {
     let cloud = providers::PROVIDERS[0].name;
     let mut text = format!(
-        "Bowline ties a Kubernetes cluster to its clouds: it tells Kubernetes what each node's\n\
-         machine is, and removes a node only when its machine is proven to be gone.\n\n\
+        "Bowline is a cloud controller manager for Kubernetes. It initialises nodes, taints them when\n\
+         their instance stops, and deletes them once the instance is proven gone.\n\n\
          Begin here:\n\n  \
          bowline sandbox\n      \
          See it work, without a cluster or an account.\n  \

@@ -141,7 +141,7 @@ fn a_right_configuration_is_told_to_be_so_with_what_it_runs() {
     let ended = check(&path);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for words in [
-        "is right",
+        "is valid",
         "cloud a (cloudscale); Services without a class, and of class bowline.dev/a",
         "cloud b (talos)",
         "controllers cloud-node-controller\n",

@@ -21,6 +21,10 @@
 //! - *Failures*: a hint of the cloud, at once for targets alone, else back-off.
 //!
 //! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]).
+//!
+//! [`triggers`] fills the queue, [`reconcile`] drives the state machine, [`gather`] observes and prepares plans ([`request`]),
+//! [`requirements`] and [`account`] say what must be known before, [`execute`] runs steps and removals, [`publish`] writes
+//! the Service, [`report`] its events, [`memory`] keeps plans in flight, [`clouds`] makes the calls.
 
 pub(crate) mod account;
 pub(crate) mod clouds;

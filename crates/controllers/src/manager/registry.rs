@@ -39,12 +39,12 @@ pub(super) const CONTROLLERS: [(&str, Start); 8] = [
     registered::<ChoresController>(),
 ];
 
-type Start = for<'a> fn(&'a Parts<'a>, &'a CancellationToken) -> BoxFuture<'a, Starting>;
+type Start = for<'a> fn(&'a ControllerParts<'a>, &'a CancellationToken) -> BoxFuture<'a, Starting>;
 
 type Starting = Result<Option<Started>, ManagerError>;
 
 /// What a controller is made of.
-pub(super) struct Parts<'a> {
+pub(super) struct ControllerParts<'a> {
     pub(super) running: &'a RunningControllers<'a>,
     pub(super) known: &'static KnownController,
     pub(super) owners: &'a OwnerDiscovery,
@@ -62,10 +62,13 @@ trait Controller {
     const NAME: &'static str;
 
     /// Whether any cloud offers what it needs, and nothing switches it off. If not, it says so in the log.
-    fn is_needed(parts: &Parts<'_>) -> bool;
+    fn is_needed(parts: &ControllerParts<'_>) -> bool;
 
     /// What runs it until `stop`; none if its settings cannot be used, which concerns it alone.
-    fn start(parts: &Parts<'_>, stop: CancellationToken) -> impl Future<Output = Starting> + Send;
+    fn start(
+        parts: &ControllerParts<'_>,
+        stop: CancellationToken,
+    ) -> impl Future<Output = Starting> + Send;
 }
 
 const fn registered<C: Controller>() -> (&'static str, Start) {
@@ -80,7 +83,7 @@ const fn registered<C: Controller>() -> (&'static str, Start) {
     (C::NAME, start)
 }
 
-impl Parts<'_> {
+impl ControllerParts<'_> {
     fn options(&self) -> &Options {
         &self.running.active_config.options
     }
@@ -122,12 +125,12 @@ impl Parts<'_> {
 impl Controller for NodeController {
     const NAME: &'static str = CLOUD_NODE;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let what = "cloud node controller: cloud provider does not support instances";
         parts.supported(!parts.owners.all().is_empty(), what)
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
         let (work, options) = (running.work, &parts.options().controllers);
         let recorder = running.recorder(known, known.name).await?;
@@ -166,12 +169,12 @@ impl Controller for NodeController {
 impl Controller for LifecycleController {
     const NAME: &'static str = CLOUD_NODE_LIFECYCLE;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let what = "cloud node lifecycle controller: cloud provider does not support instances";
         parts.supported(!parts.owners.all().is_empty(), what)
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
         let (work, options) = (running.work, &parts.options().controllers);
         let recorder = running.recorder(known, known.name).await?;
@@ -195,14 +198,14 @@ impl Controller for LifecycleController {
 impl Controller for ServiceController {
     const NAME: &'static str = SERVICE;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let mut clouds = parts.running.active_config.clouds.iter();
         let what =
             "service controller: the cloud provider does not support external load balancers";
         parts.supported(clouds.any(|cloud| cloud.balancers().is_some()), what)
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
         let (work, manager) = (running.work, running.work.manager);
         // The originals' name of the component, which people filter events by.
@@ -238,7 +241,7 @@ impl Controller for ServiceController {
 impl Controller for RouteController {
     const NAME: &'static str = ROUTES;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let options = &parts.options().controllers;
         if !options.configure_routes {
             info!("{ROUTES} not started: --configure-cloud-routes is off");
@@ -260,7 +263,7 @@ impl Controller for RouteController {
         is_needed
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
         let (work, manager) = (running.work, running.work.manager);
         let readiness = work.health.add_readiness(known.name);
@@ -300,7 +303,7 @@ impl Controller for RouteController {
 impl Controller for IpamController {
     const NAME: &'static str = NODE_IPAM;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let is_needed = parts.options().ipam.allocate;
         if !is_needed {
             info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
@@ -308,7 +311,7 @@ impl Controller for IpamController {
         is_needed
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
         let (work, manager) = (running.work, running.work.manager);
         let recorder = running.recorder(known, ipam::COMPONENT).await?;
@@ -332,7 +335,7 @@ impl Controller for IpamController {
 impl Controller for CertificateController {
     const NAME: &'static str = CERTIFICATES;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         let is_named = parts.running.is_named(parts.known);
         parts.offered(Self::has_work(
             &parts.running.active_config.clouds,
@@ -340,7 +343,7 @@ impl Controller for CertificateController {
         ))
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
         let (work, manager) = (running.work, running.work.manager);
         let recorder = running.recorder_of_its_own(known.identity, known.name);
@@ -370,11 +373,11 @@ impl Controller for CertificateController {
 impl Controller for LabelController {
     const NAME: &'static str = LABEL_SYNC;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         parts.offered(Self::has_work(parts.owners))
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
         let options = &parts.options().controllers;
         let recorder = running.recorder(known, known.name).await?;
@@ -396,11 +399,11 @@ impl Controller for LabelController {
 impl Controller for ChoresController {
     const NAME: &'static str = CHORES;
 
-    fn is_needed(parts: &Parts<'_>) -> bool {
+    fn is_needed(parts: &ControllerParts<'_>) -> bool {
         parts.offered(Self::has_work(&parts.running.active_config.clouds))
     }
 
-    async fn start(parts: &Parts<'_>, stop: CancellationToken) -> Starting {
+    async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
         let work = running.work;
         let recorder = running.recorder_of_its_own(known.identity, known.name);

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::ManagerError;
 use super::placement::placed;
-use super::registry::{CONTROLLERS, Parts, Started};
+use super::registry::{CONTROLLERS, ControllerParts, Started};
 use super::supervisor::Supervisor;
 use crate::clouds::accounts::{AccountWatch, AccountWatchParts};
 use crate::clouds::owners::OwnerDiscovery;
@@ -181,7 +181,7 @@ impl RunningControllers<'_> {
         let Some((_, start)) = start else {
             return Ok(None);
         };
-        let parts = Parts {
+        let parts = ControllerParts {
             running: self,
             known,
             owners,

@@ -404,13 +404,13 @@ impl Options {
 }
 
 /// An option that takes its flag's value; that of another kind leaves it as it is, which a test of all flags excludes.
-pub(super) trait Taken {
+pub(super) trait OptionValue {
     fn take(&mut self, value: &Value);
 }
 
 macro_rules! taken {
     ($($option:ty: $value:pat => $taken:expr;)*) => {
-        $(impl Taken for $option {
+        $(impl OptionValue for $option {
             fn take(&mut self, value: &Value) {
                 if let $value = value {
                     *self = $taken;

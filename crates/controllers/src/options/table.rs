@@ -1,7 +1,7 @@
 //! The table of flags. Parser, help, reference page, defaults, options and what may change while the manager runs all
 //! come from its rows.
 
-use super::settings::{Options, Taken as _};
+use super::settings::{OptionValue as _, Options};
 use super::value::{Kind, Value};
 
 #[derive(Clone, Copy, Debug)]

@@ -163,7 +163,7 @@ impl ExcludedNodes {
         let told = [
             (
                 &self.stale,
-                "what was last known of them holds for their members",
+                "what was last known of them holds for their targets",
             ),
             (
                 &self.unknown,
@@ -265,9 +265,9 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "nodes [a] cannot be read; what was last known of them holds for their members",
-                "nodes [d] cannot be read; nothing is known of them, so that no member is removed \
-                 that may be theirs",
+                "nodes [a] cannot be read; what was last known of them holds for their targets",
+                "nodes [d] cannot be read; nothing is known of them, so that no target that may be \
+                 theirs is removed",
             ]
         );
         assert_eq!(ExcludedNodes::default().notices(), []);

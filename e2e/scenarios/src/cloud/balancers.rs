@@ -155,7 +155,7 @@ impl ScriptedBalancers {
         self.state().again = after;
     }
 
-    /// Every call: `look at test/web (n1 n2)`, `create load balancer test/web`.
+    /// Every call: `look at shop/web (n1 n2)`, `create load balancer shop/web`.
     pub fn calls(&self) -> Vec<String> {
         let state = self.state();
         state.calls.iter().map(|(_, call)| call.clone()).collect()

@@ -59,7 +59,7 @@ async fn while_one_cloud_cannot_answer_nodes_that_say_whose_they_are_go_on_and_o
     let told = test
         .message(&unknown.name, "NodeInitializationFailed")
         .await;
-    assert!(told.contains("triton could not answer"), "{told}");
+    assert!(told.contains("triton did not answer"), "{told}");
     assert!(test.writes(&unknown.name).is_empty());
     test.world.faults.clear();
     test.until_initialized(&unknown.name).await;

@@ -37,7 +37,7 @@ async fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone(test:
     break_node(&test, "worker-b", true).await;
     assert_eq!(
         test.message("web", "NodeUnreadable").await,
-        "nodes [worker-b] cannot be read; what was last known of them holds for their members"
+        "nodes [worker-b] cannot be read; what was last known of them holds for their targets"
     );
     test.long(600).await;
     assert_eq!(test.changes_from(mark), [""; 0]);

@@ -89,7 +89,7 @@ async fn cloudscale_case_72_taking_over_from_the_original_changes_only_a_tag() {
     assert_eq!(
         test.changes(),
         [format!(
-            r#"PATCH load-balancers {{"tags":{{"k8s-service":"test.web","k8s-service-uid":"{UID}"}}}}"#
+            r#"PATCH load-balancers {{"tags":{{"k8s-service":"shop.web","k8s-service-uid":"{UID}"}}}}"#
         )]
     );
     assert_eq!(test.service, service);
@@ -124,7 +124,7 @@ async fn cloudscale_case_73_tags_say_whose_it_is_and_leave_others_alone() {
     test.place(json!({"name": NAME, "tags": {"team": "a"}}));
     test.ensure().await.good();
     let wanted = format!(
-        r#"PATCH load-balancers {{"tags":{{"k8s-service":"test.web","k8s-service-uid":"{UID}","team":"a"}}}}"#
+        r#"PATCH load-balancers {{"tags":{{"k8s-service":"shop.web","k8s-service-uid":"{UID}","team":"a"}}}}"#
     );
     assert!(test.changes().contains(&wanted));
 

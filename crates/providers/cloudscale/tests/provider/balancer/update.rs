@@ -144,13 +144,13 @@ async fn cloudscale_case_47_three_timeouts_are_three_changes() {
 async fn cloudscale_case_51_a_name_is_changed_in_place() {
     let mut test = open().await;
     let before = test.balancer();
-    test.set("name", "test-web").ensure().await.good();
+    test.set("name", "shop-web").ensure().await.good();
     assert_eq!(
         test.changes(),
-        [r#"PATCH load-balancers {"name":"test-web"}"#]
+        [r#"PATCH load-balancers {"name":"shop-web"}"#]
     );
     assert_eq!(test.balancer().uuid, before.uuid);
-    assert_eq!(test.balancer().name, "test-web");
+    assert_eq!(test.balancer().name, "shop-web");
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,7 +298,7 @@ async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_
     // Nobody holds it: the older one gets it, and hears of the other.
     let outcome = test.ensure().await;
     assert_eq!(outcome.good().reasons(), ["FloatingIPConflict"]);
-    assert!(outcome.notices[0].message.contains("test/api"));
+    assert!(outcome.notices[0].message.contains("shop/api"));
     assert_eq!(test.writes(), ["PATCH /v1/floating-ips/203.0.113.77"]);
     // The other is refused that one, and has its load balancer all the same.
     let web = std::mem::replace(&mut test.service, other);
