@@ -36,7 +36,7 @@ hasLoadBalancers: true
 {{- else if eq .Values.provider "talos" -}}
 lease: cloud-controller-manager-talos
 port: 10458
-# Where the program looks without being told.
+# Where the program looks by default.
 secretPath: /var/run/secrets/talos.dev
 # The original's key: its ConfigMap has the same name.
 configFile: ccm-config.yaml
