@@ -118,8 +118,7 @@ func semantics(field field, property spec.Schema) []string {
 	if key := field.Tag.Get("patchMergeKey"); key != "" {
 		words = append(words, "key="+key)
 	}
-	if value := reflect.ValueOf(property.Default); value.IsValid() && !isEmpty(value) {
-		text, _ := json.Marshal(property.Default)
+	if text, _ := json.Marshal(property.Default); property.Default != nil && string(text) != impliedDefault(field) {
 		words = append(words, "default="+string(text))
 	}
 	kind := field.Type
@@ -132,9 +131,24 @@ func semantics(field field, property spec.Schema) []string {
 	return words
 }
 
-// isEmpty tells of defaults that every field has: zero, and the structure without fields.
-func isEmpty(value reflect.Value) bool {
-	return value.IsZero() || value.Kind() == reflect.Map && value.Len() == 0
+// impliedDefault is what a field that is no pointer has by itself: a structure without fields, or zero if it is
+// always written.
+func impliedDefault(field field) string {
+	if field.Type.Kind() != reflect.Struct && len(field.options) > 0 {
+		return ""
+	}
+	switch field.Type.Kind() {
+	case reflect.Struct:
+		return "{}"
+	case reflect.String:
+		return `""`
+	case reflect.Bool:
+		return "false"
+	case reflect.Int32, reflect.Int64:
+		return "0"
+	default:
+		return ""
+	}
 }
 
 // hasOwnName tells whether Go's messages call the type, or its elements, by a name that is not the obvious one.
