@@ -1,4 +1,5 @@
 //! The roles and bindings that a real API server creates for itself: `roles.yaml`, as objects.
+//! `e2e/control-plane/facts` writes their rules and subjects from those of Kubernetes.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kinds::{KINDS, named as kind};
 
-/// One story per line: `kind` and `steps`, each an `apply` or `update` with what the reference
-/// implementation made of it (`result`, or `error` and `causes`).
+/// One story per line: `kind` and `steps`, each an `apply` or `update` with what Kubernetes makes of
+/// it (`result`, or `error` and `causes`; `e2e/control-plane/facts` asks it).
 const VECTORS: &str = include_str!("vectors.jsonl");
 
 fn writer(manager: &str, second: i64) -> Writer {

@@ -10,7 +10,8 @@ use crate::{
     schema::{Catalogue, Field, ListShape, Struct, Type, Written, catalogue, package},
 };
 
-/// Descriptions, in our own words: `Struct` or `Struct.field`, a space, the text.
+/// Descriptions: `Struct` or `Struct.field`, a space, the text. In our own words, so written by hand,
+/// unlike the facts of the schema.
 const WORDS: &str = include_str!("words.txt");
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";

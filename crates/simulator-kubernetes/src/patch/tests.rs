@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kinds::named;
 
-/// One case per line: `kind`, `object`, `patch`, and what the reference implementation made of
-/// them (`result` or `error`).
+/// One case per line: `kind`, `object`, `patch`, and what Kubernetes makes of them (`result` or
+/// `error`; `e2e/control-plane/facts` asks it).
 const VECTORS: &str = include_str!("vectors.jsonl");
 
 #[test]

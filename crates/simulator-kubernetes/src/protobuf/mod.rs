@@ -1,8 +1,9 @@
 //! Reads objects in protobuf, the form in which Go's typed clients send them: `kubectl create
 //! token`, leases and events of controller managers.
 //!
-//! Types come from the schema, numbers from `numbers.txt` beside this file; answers may stay JSON,
-//! because these clients accept both.
+//! Types come from the schema, numbers from `numbers.txt` beside this file, which
+//! `e2e/control-plane/facts` writes from Kubernetes' own types; answers may stay JSON, because these
+//! clients accept both.
 
 mod wire;
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{Catalogue, Field, ListShape, PatchStrategy, Struct, Type, Written};
 
 /// Reads the text: names first, then fields, because types name one another in any order.
@@ -98,6 +100,9 @@ impl Names<'_> {
             default: None,
             go: None,
         };
+        if field.written == Written::Always && !field.optional {
+            field.default = zero(&field.kind);
+        }
         for word in words {
             option(&mut field, word)?;
         }
@@ -143,6 +148,16 @@ fn marks(word: &'static str) -> (&'static str, bool, Written) {
     };
     let name = word.strip_suffix('!');
     (name.unwrap_or(word), name.is_some(), written)
+}
+
+/// What stands for a scalar that is missing.
+fn zero(kind: &Type) -> Option<Value> {
+    match kind {
+        Type::Text => Some("".into()),
+        Type::Boolean => Some(false.into()),
+        Type::Integer32 | Type::Integer64 => Some(0.into()),
+        _ => None,
+    }
 }
 
 fn option(field: &mut Field, word: &'static str) -> Result<(), String> {

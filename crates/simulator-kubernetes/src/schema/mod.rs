@@ -1,5 +1,6 @@
 //! What the server knows about the fields of its kinds: types, list semantics, patch strategies,
-//! defaults. The facts are data (`types.txt`, described in its head) and are read once.
+//! defaults. The facts are data (`types.txt`, described in its head) and are read once;
+//! `e2e/control-plane/facts` writes them from Kubernetes' own types and OpenAPI documents.
 //!
 //! Decoding ([`check_fields`]), patching, server-side apply and the OpenAPI documents all ask here.
 

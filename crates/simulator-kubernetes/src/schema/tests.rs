@@ -109,7 +109,8 @@ fn sub_resource_bodies_are_decoded_by_name() {
     assert!(by_kind("", "v1", "Binding").is_none());
 }
 
-/// One case per line: `kind`, `object`, and the `result` that a server with typed objects keeps.
+/// One case per line: `kind`, `object`, and the `result` that Kubernetes keeps of it
+/// (`e2e/control-plane/facts` asks it).
 const VECTORS: &str = include_str!("vectors.jsonl");
 
 #[test]
