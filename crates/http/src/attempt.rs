@@ -1,4 +1,4 @@
-//! One attempt at a call: wait for the turn, sign, send, follow links, read the answer.
+//! One attempt at a call: wait for a slot, sign, send, follow links, read the answer.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -100,12 +100,12 @@ impl Ended {
 }
 
 impl Prepared {
-    /// Waits for its turn, then sends one request.
+    /// Waits for a slot, then sends one request.
     pub(crate) async fn attempt(&self, number: u32, deadline: Instant) -> Ended {
         let shared = &self.call.client.0;
         let Ok(_place) = timeout_at(deadline, shared.gate.enter()).await else {
             let what = format!(
-                "was not sent: no turn within {} s",
+                "was not sent: no slot within {} s",
                 self.call.deadline.as_secs_f64()
             );
             return Ended::failed(CallOutcome::NotSent, what, None);

@@ -14,8 +14,8 @@ use crate::attempt::{Ended, Prepared};
 use crate::auth::{Anonymous, Authenticate};
 use crate::client::HttpClient;
 use crate::error::{CallError, Cause, Failure};
-use crate::following::ResponseStream;
 use crate::reply::{Reply, Subject};
+use crate::response_stream::ResponseStream;
 use crate::retry::{Decision, Effect, RetryPolicy, decide};
 use crate::route::Route;
 

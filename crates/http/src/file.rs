@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
 
 /// A file of limited size. It is opened by its name each time, so that a link that was turned to
@@ -27,36 +26,22 @@ impl SmallFile {
         &self.path
     }
 
-    /// All of it, blocking: for the start of the program. Longer than the limit is
-    /// [`io::ErrorKind::FileTooLarge`].
+    /// All of it, blocking. Longer than the limit is [`io::ErrorKind::FileTooLarge`].
     pub fn read_now(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(&self.path)?;
-        file.take(self.one_more()).read_to_end(&mut bytes)?;
-        self.checked(bytes)
-    }
-
-    /// The same without blocking.
-    pub async fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = tokio::fs::File::open(&self.path).await?;
-        file.take(self.one_more()).read_to_end(&mut bytes).await?;
-        self.checked(bytes)
-    }
-
-    /// One byte more than allowed, to see that it is too long.
-    fn one_more(&self) -> u64 {
-        u64::try_from(self.limit)
-            .unwrap_or(u64::MAX)
-            .saturating_add(1)
-    }
-
-    fn checked(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        // One byte more than allowed, to see that it is too long.
+        let most = u64::try_from(self.limit).unwrap_or(u64::MAX);
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() > self.limit {
-            Err(io::ErrorKind::FileTooLarge.into())
-        } else {
-            Ok(bytes)
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
+        Ok(bytes)
+    }
+
+    /// The same as text. What is none is [`io::ErrorKind::InvalidData`].
+    pub fn text(&self) -> io::Result<String> {
+        String::from_utf8(self.read_now()?).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -81,8 +66,8 @@ impl Drop for Background {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_file_is_read_up_to_its_limit_and_through_links() {
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_through_links() {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         std::fs::write(&old, "four").unwrap();
@@ -91,16 +76,18 @@ mod tests {
         std::os::unix::fs::symlink(&old, &link).unwrap();
         let file = SmallFile::new(&link, 4);
         assert_eq!(file.read_now().unwrap(), b"four");
-        assert_eq!(file.read().await.unwrap(), b"four");
+        assert_eq!(file.text().unwrap(), "four");
         let next = folder.path().join("next");
         std::os::unix::fs::symlink(&new, &next).unwrap();
         std::fs::rename(&next, file.path()).unwrap();
         let too_long = io::ErrorKind::FileTooLarge;
         assert_eq!(file.read_now().unwrap_err().kind(), too_long);
-        assert_eq!(file.read().await.unwrap_err().kind(), too_long);
+        std::fs::write(&new, [0xff]).unwrap();
+        let no_text = io::ErrorKind::InvalidData;
+        assert_eq!(file.text().unwrap_err().kind(), no_text);
         std::fs::remove_file(&new).unwrap();
         let missing = io::ErrorKind::NotFound;
-        assert_eq!(file.read().await.unwrap_err().kind(), missing);
+        assert_eq!(file.read_now().unwrap_err().kind(), missing);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 #[derive(Debug)]
 pub struct KeyedMutex<K>(Arc<Mutex<BTreeMap<K, Arc<tokio::sync::Mutex<()>>>>>);
 
-/// The right to work on what a key stands for, until it is dropped.
+/// Permission to work on what a key stands for, until it is dropped.
 pub type KeyedGuard = OwnedMutexGuard<()>;
 
 impl<K> Default for KeyedMutex<K> {

@@ -1,7 +1,7 @@
 //! How Bowline speaks to a cloud over HTTP: sign, limit, retry, page, poll, redact.
 //!
 //! ```text
-//!  Call ─ wait for a turn ─ sign ─ send ─ read ─ decide ─▶ Reply or CallError (→ CloudError)
+//!  Call ─ wait for a slot ─ sign ─ send ─ read ─ decide ─▶ Reply or CallError (→ CloudError)
 //!            (limit)       (auth)  (connect)    (retry)         redacted, counted, logged
 //! ```
 //!
@@ -42,7 +42,6 @@ mod clock;
 mod connect;
 mod error;
 mod file;
-mod following;
 mod keyed_mutex;
 mod limit;
 pub mod lookup;
@@ -56,6 +55,7 @@ mod random;
 mod redact;
 mod reloaded;
 mod reply;
+mod response_stream;
 mod retry;
 mod route;
 mod stream;
@@ -76,7 +76,6 @@ pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
 pub use file::{Background, SmallFile};
-pub use following::{ResponseStream, ResponseStreamError};
 pub use keyed_mutex::{KeyedGuard, KeyedMutex};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
@@ -87,8 +86,9 @@ pub use poll::{Cadence, Polled, poll};
 pub use proxy::{ProxyError, ProxyRules, ProxyUrl};
 pub use random::Random;
 pub use redact::{BODY_EXCERPT, HIDDEN, Redactor};
-pub use reloaded::{Followed, Offer, Reloaded};
+pub use reloaded::{First, Reloaded, Source};
 pub use reply::{BadItem, Reply};
+pub use response_stream::{ResponseStream, ResponseStreamError};
 pub use retry::{CallOutcome, Decision, Effect, RetryPolicy, decide, retry_after};
 pub use route::{Route, RouteError};
 pub use stream::{Stream, Wire};

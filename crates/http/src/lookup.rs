@@ -22,7 +22,7 @@ pub const FEW: usize = 3;
 pub const LIST_AGE: Duration = Duration::from_secs(5);
 /// Machines that a list does not show and that one look-up reads. The others are *cannot tell*.
 pub const CONFIRMATIONS: usize = 128;
-/// Single reads at the same time: half of what the client allows, so that others get a turn.
+/// Single reads at the same time: half of what the client allows, so that others get a slot.
 pub const READS_AT_ONCE: usize = 8;
 
 /// What a single read of a machine gave.

@@ -64,7 +64,7 @@ pub(crate) struct ReloadParts {
     pub(crate) set_verbosity: SetVerbosity,
 }
 
-/// Follows a configuration.
+/// Follows a configuration. Not an `http::Reloaded`: a look also builds clouds that failed before.
 pub(crate) struct Reload {
     parts: ReloadParts,
     in_use: InUse,

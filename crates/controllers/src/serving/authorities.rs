@@ -19,7 +19,8 @@ const NAME: &str = "extension-apiserver-authentication";
 /// How long the first look may take; the original has 10 s for it.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
 
-/// The authorities in force, and how to find them out again.
+/// The authorities in force, and how to find them out again. Not an `http::Reloaded`: a ConfigMap
+/// counts while a file is wrong, and the other way round.
 pub(super) struct ClientTrust {
     options: AuthenticationConfig,
     lookup: Option<kube::Client>,

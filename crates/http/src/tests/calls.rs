@@ -490,22 +490,22 @@ async fn an_answer_that_does_not_end_is_followed_piece_by_piece() {
     let mut listener = pipes.listen("cloud.test:443");
     let client = builder(&pipes).build();
     let call = client.get(Route::new("events")).follow();
-    let (following, pipe) = tokio::join!(call, async {
+    let (stream, pipe) = tokio::join!(call, async {
         begin(listener.accept().await.unwrap()).await
     });
-    let (mut following, mut pipe) = (following.unwrap(), pipe);
-    assert_eq!(following.content_type(), "text/event-stream");
+    let (mut stream, mut pipe) = (stream.unwrap(), pipe);
+    assert_eq!(stream.content_type(), "text/event-stream");
     let patience = Duration::from_secs(90);
-    assert_eq!(following.next(patience).await.unwrap(), "event: init\n");
-    let silent = following.next(patience).await.unwrap_err();
+    assert_eq!(stream.next(patience).await.unwrap(), "event: init\n");
+    let silent = stream.next(patience).await.unwrap_err();
     assert_eq!(
         silent.to_string(),
         "cloudscale: GET events has been silent for 90 s"
     );
     pipe.write_all(b"data: {}\n").await.unwrap();
-    assert_eq!(following.next(patience).await.unwrap(), "data: {}\n");
+    assert_eq!(stream.next(patience).await.unwrap(), "data: {}\n");
     drop(pipe);
-    let ended = following.next(patience).await.unwrap_err();
+    let ended = stream.next(patience).await.unwrap_err();
     assert_eq!(ended.to_string(), "cloudscale: GET events ended");
 }
 
@@ -644,7 +644,7 @@ async fn a_call_that_gets_no_turn_in_time_was_certainly_not_sent() {
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
     assert_eq!(
         error.to_string(),
-        "cloudscale: POST v1/servers/:id (id=7) was not sent: no turn within 9 s"
+        "cloudscale: POST v1/servers/:id (id=7) was not sent: no slot within 9 s"
     );
     assert_eq!(server.seen().len(), 1);
 }

@@ -129,8 +129,7 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
     let watch = match &config.token {
         TokenSource::Given(_) => None,
         TokenSource::File { path, .. } => {
-            let current = from_file.then_some(token);
-            Some(token::follow(path.clone(), current, changed))
+            Some(token::follow(path.clone(), (token, from_file), changed))
         }
     };
     Ok(Arc::new(Cloudscale {
@@ -152,8 +151,7 @@ fn first_token(source: &TokenSource) -> Result<(Secret, bool), BuildError> {
         (Ok(token), _) => Ok((token, true)),
         (Err(error), Some(fallback)) => {
             let variable = config::ACCESS_TOKEN.name;
-            let error = error.text();
-            warn!(error, "beginning with the token of {variable}");
+            warn!(%error, "beginning with the token of {variable}");
             Ok((fallback.clone(), false))
         }
         (Err(error), None) => Err(error.into()),

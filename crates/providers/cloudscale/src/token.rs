@@ -2,98 +2,86 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::Secret;
-use bowline_http::{Background, Followed, SmallFile};
+use bowline_http::{Background, Reloaded, SmallFile, Source};
 use thiserror::Error;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::config::token_problem;
 
-/// How often the file is read. A rotated secret reaches a pod's files within a minute or so; a few
-/// seconds more do not matter.
-pub const TOKEN_POLL: Duration = Duration::from_secs(5);
+pub const TOKEN_POLL: Duration = <TokenFile<fn(Secret)>>::EVERY;
 /// No token is longer; beyond it the file is not one with a token.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
 /// Why a file gives no token. What is in it is not shown.
 #[derive(Debug, Error)]
 pub enum TokenFileError {
-    #[error("cannot read the token file {}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error("cannot read the token file {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
     #[error("the token file {} cannot be used: {reason}", path.display())]
     Unusable { path: PathBuf, reason: &'static str },
 }
 
-impl TokenFileError {
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Unreadable { source, .. } => format!("{self}: {source}"),
-            Self::Unusable { .. } => self.to_string(),
-        }
-    }
-}
-
 pub(crate) fn read_now(path: &Path) -> Result<Secret, TokenFileError> {
-    check(path, SmallFile::new(path, LONGEST_TOKEN).read_now())
-}
-
-fn check(path: &Path, read: io::Result<Vec<u8>>) -> Result<Secret, TokenFileError> {
     let path = path.to_owned();
-    let unusable = |reason| TokenFileError::Unusable {
-        path: path.clone(),
-        reason,
-    };
-    let bytes = match read {
+    let bytes = match SmallFile::new(&path, LONGEST_TOKEN).read_now() {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            return Err(unusable("it is too long for a token"));
+            let reason = "it is too long for a token";
+            return Err(TokenFileError::Unusable { path, reason });
         }
-        Err(source) => return Err(TokenFileError::Unreadable { path, source }),
+        Err(error) => return Err(TokenFileError::Unreadable { path, error }),
     };
-    let text = std::str::from_utf8(&bytes).map_err(|_| unusable("it is not text"))?;
-    let token = text.trim();
-    match token_problem(token) {
-        Some(reason) => Err(unusable(reason)),
-        None => Ok(Secret::new(token)),
+    let token = std::str::from_utf8(&bytes).map(str::trim);
+    let token = token.map_err(|_| "it is not text");
+    match token.and_then(|token| token_problem(token).map_or(Ok(token), Err)) {
+        Ok(token) => Ok(Secret::new(token)),
+        Err(reason) => Err(TokenFileError::Unusable { path, reason }),
     }
 }
 
-/// Calls `changed` with every new token. `current` is none if the file was no use so far. Ends when the result is
-/// dropped.
+struct TokenFile<F> {
+    path: PathBuf,
+    changed: F,
+}
+
+impl<F: Fn(Secret) + Send + Sync + 'static> Source for TokenFile<F> {
+    type Raw = Secret;
+    type Value = Secret;
+    type Problem = TokenFileError;
+
+    fn read(&self) -> Result<Secret, TokenFileError> {
+        read_now(&self.path)
+    }
+
+    fn check(&self, token: &Secret) -> Result<Secret, TokenFileError> {
+        Ok(token.clone())
+    }
+
+    async fn apply(&self, token: &Secret, _: Option<&Secret>) -> Result<(), TokenFileError> {
+        info!(path = %self.path.display(), "using the new API token");
+        (self.changed)(token.clone());
+        Ok(())
+    }
+
+    fn complain(&self, problem: &TokenFileError, _: bool) {
+        warn!(error = %problem, "keeping the old API token");
+    }
+}
+
+/// Calls `changed` with every new token; the first one may be from elsewhere. Ends when the result
+/// is dropped.
 pub(crate) fn follow(
     path: PathBuf,
-    mut current: Option<Secret>,
-    changed: impl Fn(Secret) + Send + 'static,
+    (token, from_file): (Secret, bool),
+    changed: impl Fn(Secret) + Send + Sync + 'static,
 ) -> Background {
-    let file = SmallFile::new(&path, LONGEST_TOKEN);
-    let mut followed = Followed::<()>::default();
-    Background::start(async move {
-        loop {
-            sleep(TOKEN_POLL).await;
-            match check(&path, file.read().await) {
-                Ok(token) => {
-                    followed.is_well();
-                    if current.as_ref() != Some(&token) {
-                        info!(path = %path.display(), "using the new API token");
-                        current = Some(token.clone());
-                        changed(token);
-                    }
-                }
-                Err(error) => {
-                    let error = error.text();
-                    if followed.is_news(&error, Duration::ZERO) {
-                        warn!(error, "keeping the old API token");
-                    }
-                }
-            }
-        }
-    })
+    let first = (from_file.then(|| token.clone()), token);
+    let source = TokenFile { path, changed };
+    Arc::new(Reloaded::starting(source, Ok(first))).follow()
 }
 
 #[cfg(test)]
@@ -108,7 +96,7 @@ mod tests {
         let path = folder.path().join("token");
         let missing = read_now(&path).unwrap_err();
         assert!(
-            missing.text().contains("cannot read the token file"),
+            missing.to_string().contains("cannot read the token file"),
             "{missing}"
         );
         for (content, wanted) in [
@@ -122,8 +110,8 @@ mod tests {
             match (read_now(&path), wanted) {
                 (Ok(token), Ok(wanted)) => assert_eq!(token.reveal(), wanted),
                 (Err(error), Err(wanted)) => {
-                    assert!(error.text().contains(wanted), "{error}");
-                    assert!(!error.text().contains("hunter2"), "{error}");
+                    assert!(error.to_string().contains(wanted), "{error}");
+                    assert!(!error.to_string().contains("hunter2"), "{error}");
                 }
                 (got, _) => panic!("{content:?} gave {got:?}"),
             }
@@ -136,7 +124,7 @@ mod tests {
         let path = folder.path().join("token");
         std::fs::write(&path, "one\n").unwrap();
         let (sender, mut seen) = mpsc::unbounded_channel();
-        let current = Some(read_now(&path).unwrap());
+        let current = (read_now(&path).unwrap(), true);
         let watch = follow(path.clone(), current, move |token| {
             sender.send(token.reveal().to_owned()).unwrap();
         });

@@ -11,17 +11,18 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudErrorKind, Secret, error_chain};
 use bowline_http::{
-    AuthError, Authenticate, Background, CallError, Followed, HttpClient, RetryPolicy, Route,
-    Signing, SmallFile,
+    AuthError, Authenticate, Background, CallError, HttpClient, Reloaded, RetryPolicy, Route,
+    Signing, SmallFile, Source,
 };
 use http::HeaderMap;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout};
+use thiserror::Error;
+use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 pub use crate::api::KeyPair;
@@ -58,6 +59,12 @@ struct NamedPair {
     pair: KeyPair,
 }
 
+impl std::fmt::Display for NamedPair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.pair.key)
+    }
+}
+
 impl NamedPair {
     fn read(read: io::Result<Vec<u8>>) -> Result<Self, String> {
         #[derive(Deserialize)]
@@ -90,95 +97,40 @@ impl NamedPair {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
-    Accepted,
-    Refused(String),
-    Undecided(String),
+/// Why a pair is not used. Each text is a line of the log.
+#[derive(Debug, Error)]
+enum Problem {
+    #[error("no valid API credentials yet")]
+    NotYet,
+    #[error("the credentials file {path} cannot be used: {reason}")]
+    Unusable { path: String, reason: String },
+    #[error("failed to switch client zone: {pair} is refused: {reason}")]
+    Refused { pair: String, reason: String },
+    #[error("new Exoscale API credentials {pair} not tried yet: {reason}")]
+    Undecided { pair: String, reason: String },
 }
 
 /// Tries a pair: a signed list of zones, which every role written for the original allows, and if
 /// that is denied, of instances.
-async fn try_pair(http: &HttpClient, pair: &KeyPair) -> Verdict {
-    match ask(http, "zone", pair).await {
-        Ok(()) => return Verdict::Accepted,
-        Err(error) if error.kind() == CloudErrorKind::Denied => {}
-        Err(error) => return Verdict::Undecided(error_chain(&error)),
-    }
-    match ask(http, "instance", pair).await {
-        Ok(()) => Verdict::Accepted,
-        Err(error) if error.kind() == CloudErrorKind::Denied => {
-            Verdict::Refused(error_chain(&error))
+async fn try_pair(http: &HttpClient, named: &NamedPair) -> Result<(), Problem> {
+    let denied = |error: &CallError| error.kind() == CloudErrorKind::Denied;
+    let tried = match ask(http, "zone", &named.pair).await {
+        Err(error) if denied(&error) => ask(http, "instance", &named.pair).await,
+        answer => answer,
+    };
+    tried.map_err(|error| {
+        let (pair, reason) = (named.to_string(), error_chain(&error));
+        if denied(&error) {
+            Problem::Refused { pair, reason }
+        } else {
+            Problem::Undecided { pair, reason }
         }
-        Err(error) => Verdict::Undecided(error_chain(&error)),
-    }
+    })
 }
 
 async fn ask(http: &HttpClient, what: &'static str, pair: &KeyPair) -> Result<(), CallError> {
     let call = http.get(Route::new(what)).auth(pair.clone());
     call.retry(RetryPolicy::never()).send().await.map(|_| ())
-}
-
-/// Decides what to do about what the file says. Pure.
-#[derive(Debug, Default)]
-struct Decisions {
-    in_use: Option<KeyPair>,
-    trial: Option<Trial>,
-    followed: Followed<KeyPair>,
-}
-
-/// A pair that was tried and is not in use.
-#[derive(Debug)]
-struct Trial {
-    pair: KeyPair,
-    trials: u32,
-    next: Instant,
-    said: Option<Verdict>,
-}
-
-impl Decisions {
-    fn is_due(&mut self, pair: &KeyPair, now: Instant) -> bool {
-        self.followed.is_well();
-        if self.in_use.as_ref() == Some(pair) {
-            self.trial = None;
-            return false;
-        }
-        let trial = self.trial.as_ref().filter(|trial| trial.pair == *pair);
-        trial.is_none_or(|trial| trial.next <= now)
-    }
-
-    /// Takes the verdict about a pair; says whether somebody should hear of it.
-    fn tried(&mut self, pair: &KeyPair, verdict: &Verdict, now: Instant) -> bool {
-        let former = self.trial.take().filter(|trial| trial.pair == *pair);
-        let (trials, said) = former.map_or((0, None), |trial| (trial.trials, trial.said));
-        let longest = match verdict {
-            Verdict::Accepted => {
-                self.in_use = Some(pair.clone());
-                return true;
-            }
-            Verdict::Refused(_) => LONGEST_REFUSED,
-            Verdict::Undecided(_) => LONGEST_UNDECIDED,
-        };
-        let doublings = trials.min(16);
-        let wait = FIRST_WAIT.saturating_mul(1 << doublings).min(longest);
-        let news = said.as_ref() != Some(verdict);
-        self.trial = Some(Trial {
-            pair: pair.clone(),
-            trials: trials + 1,
-            next: now + wait,
-            said: Some(verdict.clone()),
-        });
-        news
-    }
-
-    /// The file cannot be used; says whether somebody should hear of it.
-    fn unusable(&mut self, reason: &str) -> bool {
-        let patience = self
-            .in_use
-            .as_ref()
-            .map_or(Duration::ZERO, |_| UNUSABLE_FOR);
-        self.followed.is_news(reason, patience)
-    }
 }
 
 /// No credentials yet: nothing can be sent.
@@ -196,11 +148,74 @@ impl Authenticate for NotYet {
     }
 }
 
+/// What is in the file, and who is to hear of another key.
+struct PairFile {
+    file: SmallFile,
+    http: HttpClient,
+    changed: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Source for PairFile {
+    type Raw = NamedPair;
+    type Value = NamedPair;
+    type Problem = Problem;
+
+    const EVERY: Duration = CREDENTIALS_POLL;
+
+    fn read(&self) -> Result<NamedPair, Problem> {
+        NamedPair::read(self.file.read_now()).map_err(|reason| Problem::Unusable {
+            path: self.file.path().display().to_string(),
+            reason,
+        })
+    }
+
+    fn check(&self, named: &NamedPair) -> Result<NamedPair, Problem> {
+        Ok(named.clone())
+    }
+
+    async fn apply(&self, named: &NamedPair, in_use: Option<&NamedPair>) -> Result<(), Problem> {
+        if in_use.is_some_and(|in_use| in_use.pair == named.pair) {
+            return Ok(());
+        }
+        try_pair(&self.http, named).await?;
+        self.http.set_auth(named.pair.clone());
+        (self.changed)(&named.pair.key);
+        info!("Exoscale API credentials refreshed, now using {named}");
+        Ok(())
+    }
+
+    fn complain(&self, problem: &Problem, _: bool) {
+        if matches!(problem, Problem::Refused { .. }) {
+            error!("{problem}");
+        } else {
+            warn!("{problem}");
+        }
+    }
+
+    fn patience(&self, problem: &Problem) -> Duration {
+        match problem {
+            Problem::Unusable { .. } => UNUSABLE_FOR,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn retry(&self, problem: &Problem, failures: u32) -> Option<Duration> {
+        let longest = match problem {
+            Problem::Refused { .. } => LONGEST_REFUSED,
+            _ => LONGEST_UNDECIDED,
+        };
+        Some(
+            FIRST_WAIT
+                .saturating_mul(1 << failures.min(16))
+                .min(longest),
+        )
+    }
+}
+
 /// Credentials that follow a file. Ends with it.
-#[derive(Debug)]
 pub(crate) struct CredentialsFile {
-    ready: Arc<Mutex<Result<(), String>>>,
-    _task: Background,
+    pair: Arc<Reloaded<PairFile>>,
+    _following: Background,
 }
 
 impl CredentialsFile {
@@ -209,102 +224,35 @@ impl CredentialsFile {
     pub(crate) async fn follow(
         path: PathBuf,
         http: HttpClient,
-        changed: impl Fn(&str) + Send + 'static,
+        changed: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         http.set_auth(NotYet);
-        let ready = Arc::new(Mutex::new(Err("no valid API credentials yet".to_owned())));
-        let mut follower = Follower {
+        let source = PairFile {
             file: SmallFile::new(path, LONGEST_FILE),
             http,
-            changed,
-            decisions: Decisions::default(),
-            ready: Arc::clone(&ready),
+            changed: Box::new(changed),
         };
+        let pair = Arc::new(Reloaded::starting(source, Err(Problem::NotYet)));
         // A look that takes longer is made again by the task.
-        let _ = timeout(FIRST_LOOK, follower.look()).await;
-        let task = Background::start(async move {
-            loop {
-                sleep(CREDENTIALS_POLL).await;
-                follower.look().await;
-            }
-        });
-        Self { ready, _task: task }
-    }
-
-    pub(crate) fn ready(&self) -> Result<(), String> {
-        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.clone()
-    }
-}
-
-struct Follower<F> {
-    file: SmallFile,
-    http: HttpClient,
-    changed: F,
-    decisions: Decisions,
-    ready: Arc<Mutex<Result<(), String>>>,
-}
-
-impl<F: Fn(&str) + Send> Follower<F> {
-    /// Reads the file, tries what is new in it, and uses it if it is accepted.
-    async fn look(&mut self) {
-        let named = match NamedPair::read(self.file.read().await) {
-            Ok(named) => named,
-            Err(reason) => {
-                self.unusable(&reason);
-                return;
-            }
-        };
-        if !self.decisions.is_due(&named.pair, Instant::now()) {
-            return;
+        let _ = timeout(FIRST_LOOK, pair.look()).await;
+        Self {
+            _following: pair.follow(),
+            pair,
         }
-        let verdict = try_pair(&self.http, &named.pair).await;
-        let news = self.decisions.tried(&named.pair, &verdict, Instant::now());
-        let NamedPair { name, pair } = named;
-        let key = pair.key.clone();
-        match verdict {
-            Verdict::Accepted => {
-                self.http.set_auth(pair);
-                self.set_ready(Ok(()));
-                (self.changed)(&key);
-                info!("Exoscale API credentials refreshed, now using {name} ({key})");
-            }
-            Verdict::Refused(reason) => {
-                if news {
-                    error!("failed to switch client zone: {name} ({key}) is refused: {reason}");
-                }
-                self.not_ready(&format!("the API credentials {name} ({key}) are refused"));
-            }
-            Verdict::Undecided(reason) => {
-                if news {
-                    warn!("new Exoscale API credentials {name} ({key}) not tried yet: {reason}");
-                }
-                self.not_ready(&format!(
-                    "the API credentials {name} ({key}) are not tried yet"
-                ));
-            }
-        }
-    }
-
-    fn unusable(&mut self, reason: &str) {
-        let path = self.file.path().display().to_string();
-        if self.decisions.unusable(reason) {
-            warn!("the credentials file {path} cannot be used: {reason}");
-        }
-        self.not_ready(&format!(
-            "the credentials file {path} cannot be used: {reason}"
-        ));
     }
 
     /// What once was ready stays so: the last good pair is kept.
-    fn not_ready(&self, reason: &str) {
-        if self.decisions.in_use.is_none() {
-            self.set_ready(Err(reason.to_owned()));
-        }
-    }
-
-    fn set_ready(&self, ready: Result<(), String>) {
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = ready;
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        let problem = self.pair.now().err();
+        problem.map_or(Ok(()), |problem| {
+            Err(match &*problem {
+                Problem::Refused { pair, .. } => format!("the API credentials {pair} are refused"),
+                Problem::Undecided { pair, .. } => {
+                    format!("the API credentials {pair} are not tried yet")
+                }
+                other => other.to_string(),
+            })
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! The file of machines: what may be in it, and how it is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::Path;
+use std::fmt::Display;
 
 use bowline_core::{AddressKind, Instance, NodeAddress, NodeMetadata, Power, ProviderId, quote};
+use bowline_http::{SmallFile, Source};
 use serde::Deserialize;
+use tracing::{info, warn};
 
 /// What addresses can be.
 const KINDS: &str = "allowed are Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS";
@@ -46,16 +47,43 @@ enum State {
     Stopped,
 }
 
-impl Machines {
-    /// Checks what was read. Errors name the entry, the field, the value and what is allowed.
-    pub(crate) fn check(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, String> {
-        let parsed = read.map_err(|error| error.to_string()).and_then(|bytes| {
-            serde_saphyr::from_slice::<Self>(&bytes).map_err(|error| error.to_string())
-        });
-        let usable = parsed.and_then(|machines| machines.problem().map_or(Ok(machines), Err));
-        usable.map_err(|why| format!("{}: {why}", path.display()))
+/// The file itself, which may change at any time.
+pub(crate) struct MachinesFile(pub(crate) SmallFile);
+
+impl MachinesFile {
+    fn wrong(&self, why: &dyn Display) -> String {
+        format!("{}: {why}", self.0.path().display())
+    }
+}
+
+impl Source for MachinesFile {
+    type Raw = Vec<u8>;
+    type Value = Machines;
+    type Problem = String;
+
+    fn read(&self) -> Result<Vec<u8>, String> {
+        self.0.read_now().map_err(|error| self.wrong(&error))
     }
 
+    /// Checks what was read. Errors name the entry, the field, the value and what is allowed.
+    fn check(&self, bytes: &Vec<u8>) -> Result<Machines, String> {
+        let machines: Machines =
+            serde_saphyr::from_slice(bytes).map_err(|error| self.wrong(&error))?;
+        let problem = machines.problem().map(|why| self.wrong(&why));
+        problem.map_or(Ok(machines), Err)
+    }
+
+    async fn apply(&self, _: &Machines, _: Option<&Machines>) -> Result<(), String> {
+        info!(path = %self.0.path().display(), "file of machines read again");
+        Ok(())
+    }
+
+    fn complain(&self, problem: &String, _: bool) {
+        warn!("file of machines not usable, keeping the last good content: {problem}");
+    }
+}
+
+impl Machines {
     fn problem(&self) -> Option<String> {
         let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
         self.machines

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline_core::{Cloud, NodeMatch};
-use bowline_http::{Reloaded, SmallFile};
+use bowline_http::{Reloaded, SmallFile, Source as _};
 use bowline_provider::{BuildError, Capabilities, ConfigFile, Field, Finding, Kind};
 use bowline_provider::{ProviderContext, ProviderInput, ProviderKind, text};
 use serde_json::Map;
 
-use crate::file::{LARGEST, Machines};
+use crate::file::{LARGEST, MachinesFile};
 use crate::{PROVIDER, Static};
 
 /// Machines from a file.
@@ -35,7 +35,7 @@ pub const KIND: ProviderKind = ProviderKind {
     check: |input| match file(input) {
         Err(missing) => vec![missing],
         // It may be right where the manager runs.
-        Ok(file) => match Machines::check(file.path(), file.read_now()) {
+        Ok(file) => match file.load() {
             Err(error) => vec![Finding::odd(format!("not checked: {error}"))],
             Ok(_) => Vec::new(),
         },
@@ -45,9 +45,9 @@ pub const KIND: ProviderKind = ProviderKind {
     build: |context| Box::pin(async move { build(context) }),
 };
 
-fn file(input: &ProviderInput) -> Result<SmallFile, Finding> {
+fn file(input: &ProviderInput) -> Result<MachinesFile, Finding> {
     match &input.file {
-        Some(ConfigFile::Path(path)) => Ok(SmallFile::new(path, LARGEST)),
+        Some(ConfigFile::Path(path)) => Ok(MachinesFile(SmallFile::new(path, LARGEST))),
         _ => Err(Finding::wrong(
             "--cloud-config (settings.file): the file of machines is missing",
         )),
@@ -56,13 +56,14 @@ fn file(input: &ProviderInput) -> Result<SmallFile, Finding> {
 
 fn build(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     let file = file(&context.input).map_err(|missing| BuildError::Settings(vec![missing]))?;
-    let path = file.path().to_owned();
-    let check = move |read| Machines::check(&path, read);
+    let path = file.0.path().display().to_string();
+    let file = Reloaded::begin(file).map_err(|error| BuildError::NotYet(error.into()))?;
+    let file = Arc::new(file);
     Ok(Arc::new(Static {
         name: context.name.clone(),
-        path: file.path().display().to_string(),
-        file: Reloaded::begin("file of machines", file, check)
-            .map_err(|error| BuildError::NotYet(error.into()))?,
+        path,
+        _following: file.follow(),
+        file,
         clock: context.clock.clone(),
     }))
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bowline_core::{BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName};
 use bowline_core::{Evidence, Instances, Lookup, Node, NodeMatch};
-use bowline_http::{Clock, Reloaded};
+use bowline_http::{Background, Clock, Reloaded};
 
 pub use kind::KIND;
 
@@ -30,7 +30,8 @@ const PROVIDER: &str = "static";
 struct Static {
     name: CloudName,
     path: String,
-    file: Reloaded<file::Machines>,
+    file: Arc<Reloaded<file::MachinesFile>>,
+    _following: Background,
     clock: Clock,
 }
 
@@ -46,7 +47,8 @@ impl Cloud for Static {
     /// By the scheme, or by an ID that the file gives.
     fn match_node(&self, node: &Node) -> NodeMatch {
         let id = node.provider_id.as_deref();
-        let is_listed = id.is_some_and(|id| self.file.now().by_id(id).is_some());
+        let machines = self.file.now().unwrap_or_default();
+        let is_listed = id.is_some_and(|id| machines.by_id(id).is_some());
         if is_listed {
             Claim::Mine.into()
         } else {
@@ -67,14 +69,17 @@ impl Instances for Static {
     /// Fails while the file is wrong, so that nothing is concluded from the last good one.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         let wrong = |why| Err(CloudError::new(CloudErrorKind::Unavailable, why));
-        let answer = self.file.wrong().map_or(Ok(()), wrong);
+        let answer = self
+            .file
+            .wrong()
+            .map_or(Ok(()), |why| wrong(why.to_string()));
         Box::pin(async move { answer })
     }
 }
 
 impl Static {
     fn answer(&self, node: &Node) -> Lookup {
-        let machines = self.file.now();
+        let machines = self.file.now().unwrap_or_default();
         let Some(id) = node.provider_id.as_deref() else {
             let machine = machines.by_name(&node.name).filter(|machine| !machine.gone);
             return machine.map_or(Lookup::NotMine, |machine| {

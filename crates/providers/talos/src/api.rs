@@ -16,7 +16,7 @@ mod reading;
 mod round;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::ProviderEvent;
@@ -40,7 +40,6 @@ use tracing::debug;
 use crate::credentials::{Credentials, Keyring};
 use crate::endpoint::Endpoint;
 use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
-use crate::settings::Settings;
 use endpoints::Endpoints;
 pub(crate) use error::ApiError;
 use line::{Line, Lines};
@@ -64,9 +63,7 @@ enum Question {
 }
 
 pub(crate) struct Api {
-    keyring: Arc<Keyring>,
-    settings: Arc<Settings>,
-    said: Vec<String>,
+    pub(crate) keyring: Keyring,
     endpoints: Endpoints,
     lines: Lines,
     turns: Semaphore,
@@ -87,29 +84,15 @@ enum Attempt {
 }
 
 impl Api {
-    /// `said` is what the environment says about endpoints.
-    pub(crate) fn new(
-        keyring: Arc<Keyring>,
-        settings: Arc<Settings>,
-        said: Vec<String>,
-        random: Random,
-    ) -> Self {
+    pub(crate) fn new(keyring: Keyring, random: Random) -> Self {
         Self {
             keyring,
-            settings,
-            said,
             endpoints: Endpoints::new(random),
             lines: Lines::default(),
             turns: Semaphore::new(CALLS),
             outbox: EventOutbox::default(),
             answered: Notify::new(),
         }
-    }
-
-    pub(crate) async fn look(&self) {
-        let config = self.settings.current();
-        let said = endpoints_said(&self.said, &config.endpoints);
-        self.keyring.look(said).await;
     }
 
     /// Whether questions can be asked, or why not. Asks nobody.
@@ -224,7 +207,7 @@ impl Api {
     ) -> Result<Vec<Resource>, ApiError> {
         match self.round(question, machine, asked).await {
             Err(error) if error.may_be_the_credentials() => {
-                self.look().await;
+                self.keyring.look().await;
                 self.round(question, machine, asked).await
             }
             answer => answer,
@@ -255,15 +238,6 @@ impl Api {
                 Attempt::Answered(error)
             }
         })
-    }
-}
-
-/// What is said beside the talosconfig: by the environment, or else by an old cloud config.
-pub(crate) fn endpoints_said<'a>(environment: &'a [String], file: &'a [String]) -> &'a [String] {
-    if environment.is_empty() {
-        file
-    } else {
-        environment
     }
 }
 

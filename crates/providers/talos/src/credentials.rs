@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  read the file ─▶ other text? ─▶ usable? ─┬─ yes ─▶ in use, from the next call on
-//!    ▲ every 5 s, and when a connection is   └─ no ──▶ the old ones stay, told once
+//!    ▲ every 5 s, and when a connection is   └─ no ──▶ the old ones stay, reported once
 //!    └ refused
 //! ```
 //!
@@ -10,11 +10,12 @@
 //! do. Calls that are under way end with the credentials that they began with.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{Secret, error_chain};
-use bowline_http::{Clock, Connector, Followed, Offer};
+use bowline_core::Secret;
+use bowline_http::{Clock, Connector, Reloaded, Source};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 use tracing::{error, info, warn};
@@ -75,31 +76,18 @@ impl Credentials {
     }
 }
 
-/// What credentials are made of: the same source gives the same ones.
-#[derive(Clone, PartialEq, Eq)]
-struct Source {
+/// What credentials are made of: the same origin gives the same ones.
+#[derive(PartialEq, Eq)]
+struct Origin {
     path: PathBuf,
     text: Secret,
     endpoints: Vec<String>,
 }
 
 pub(crate) struct Keyring {
-    candidates: Vec<PathBuf>,
-    connector: Connector,
+    files: Reloaded<CredentialFiles>,
     clock: Clock,
-    held: Mutex<Held>,
-    /// One look at a time: whoever comes meanwhile waits for it and sees what it brought.
-    looking: tokio::sync::Mutex<()>,
-}
-
-#[derive(Default)]
-struct Held {
-    current: Option<Arc<Credentials>>,
-    source: Followed<Source>,
-    /// Why the last look brought nothing.
-    problem: Option<String>,
-    generations: u64,
-    warned_of: Option<Timestamp>,
+    warned_of: Mutex<Option<Timestamp>>,
 }
 
 impl Keyring {
@@ -107,50 +95,53 @@ impl Keyring {
     /// beside the talosconfig, and goes before it.
     pub(crate) fn open(
         candidates: Vec<PathBuf>,
-        endpoints: &[String],
+        endpoints: impl Fn() -> Vec<String> + Send + Sync + 'static,
         connector: Connector,
         clock: Clock,
-    ) -> (Self, Result<(), CredentialsError>) {
-        let keyring = Self {
+    ) -> Self {
+        let source = CredentialFiles {
             candidates,
+            endpoints: Box::new(endpoints),
             connector,
-            clock,
-            held: Mutex::default(),
-            looking: tokio::sync::Mutex::default(),
+            clock: clock.clone(),
+            generations: AtomicU64::default(),
         };
-        let found = talosconfig::find(&keyring.candidates).and_then(|file| {
-            let read = file.read_now();
-            source(file.path().to_owned(), read, endpoints)
-        });
-        let taken = keyring.take(found);
-        (keyring, taken)
-    }
-
-    /// What calls are made with, or why none can be made.
-    pub(crate) fn current(&self) -> Result<Arc<Credentials>, String> {
-        let held = self.held();
-        match &held.current {
-            Some(current) => Ok(Arc::clone(current)),
-            None => Err(held.problem.clone().unwrap_or_default()),
+        let first = source.load();
+        Self {
+            files: Reloaded::starting(source, first),
+            clock,
+            warned_of: Mutex::default(),
         }
     }
 
-    /// Looks at the files, and takes what is new in them. What cannot be used changes nothing.
-    pub(crate) async fn look(&self, endpoints: &[String]) {
-        let _turn = self.looking.lock().await;
-        let found = match talosconfig::find(&self.candidates) {
-            Ok(file) => source(file.path().to_owned(), file.read().await, endpoints),
-            Err(error) => Err(error),
-        };
-        // What is wrong is kept, and told from there.
-        let _ = self.take(found);
-        self.complain();
-        self.look_at_the_end();
+    /// What calls are made with, or why none can be made.
+    pub(crate) fn current(&self) -> Result<Arc<Credentials>, Arc<CredentialsError>> {
+        self.files.now()
+    }
+
+    /// Looks at the files, and takes what is new in them. Reports once that a certificate nears its
+    /// end, which nobody has renewed.
+    pub(crate) async fn look(&self) {
+        self.files.look().await;
+        let end = self.current().ok().and_then(|current| current.expires);
+        let mut warned_of = self
+            .warned_of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(end) = end
+            && *warned_of != Some(end)
+            && end.duration_since(self.clock.now()) < RENEWAL_OVERDUE
+        {
+            *warned_of = Some(end);
+            error!(
+                "the client certificate of the talosconfig ends at {end}, and there is no newer one"
+            );
+        }
     }
 
     /// Whether there is something to make calls with, or why not.
     pub(crate) fn ready(&self) -> Result<(), String> {
-        let current = self.current()?;
+        let current = self.current().map_err(|error| error.to_string())?;
         match current.expires {
             Some(end) if end <= self.clock.now() => Err(format!(
                 "the client certificate of the talosconfig ended at {end}"
@@ -158,45 +149,44 @@ impl Keyring {
             _ => Ok(()),
         }
     }
+}
 
-    fn take(&self, found: Result<Source, TalosconfigError>) -> Result<(), CredentialsError> {
-        let mut held = self.held();
-        let generation = held.generations + 1;
-        let offer = match found {
-            Ok(source) => (held.source).offer(source, |source| self.check(source, generation)),
-            Err(error) => {
-                // Whatever comes back is looked at anew.
-                held.source.forget();
-                Offer::Refused(error.into())
-            }
-        };
-        match offer {
-            Offer::Same => Ok(()),
-            Offer::Taken(credentials) => {
-                if held.current.is_some() {
-                    info!(expires = ?credentials.expires.map(|it| it.to_string()), "using a new talosconfig");
-                }
-                held.generations = generation;
-                held.current = Some(Arc::new(credentials));
-                held.problem = None;
-                Ok(())
-            }
-            Offer::Refused(error) => {
-                held.problem = Some(error_chain(&error));
-                Err(error)
-            }
+/// Where credentials come from.
+struct CredentialFiles {
+    candidates: Vec<PathBuf>,
+    endpoints: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    connector: Connector,
+    clock: Clock,
+    generations: AtomicU64,
+}
+
+impl Source for CredentialFiles {
+    type Raw = Origin;
+    type Value = Credentials;
+    type Problem = CredentialsError;
+
+    fn read(&self) -> Result<Origin, CredentialsError> {
+        let file = talosconfig::find(&self.candidates)?;
+        let path = file.path().to_owned();
+        match file.text() {
+            Ok(text) => Ok(Origin {
+                path,
+                text: Secret::new(text),
+                endpoints: (self.endpoints)(),
+            }),
+            Err(error) => Err(TalosconfigError::Unreadable { path, error }.into()),
         }
     }
 
-    fn check(&self, source: &Source, generation: u64) -> Result<Credentials, CredentialsError> {
-        let read = Talosconfig::read(&source.path, source.text.reveal(), &self.clock)?;
-        let said = if source.endpoints.is_empty() {
+    fn check(&self, origin: &Origin) -> Result<Credentials, CredentialsError> {
+        let read = Talosconfig::read(&origin.path, origin.text.reveal(), &self.clock)?;
+        let said = if origin.endpoints.is_empty() {
             &read.endpoints
         } else {
-            &source.endpoints
+            &origin.endpoints
         };
         if said.is_empty() {
-            let path = source.path.clone();
+            let path = origin.path.clone();
             return Err(CredentialsError::NoEndpoints { path });
         }
         let mut connector = self.connector.with_tls(read.tls);
@@ -204,8 +194,8 @@ impl Keyring {
             connector = connector.through(proxies);
         }
         Ok(Credentials {
-            generation,
             endpoints: endpoints(said)?,
+            generation: self.generations.fetch_add(1, Ordering::Relaxed) + 1,
             connector,
             cluster: read.cluster,
             authorization: read.authorization,
@@ -213,62 +203,31 @@ impl Keyring {
         })
     }
 
-    /// Says once that a file cannot be used: at once if there is nothing else, otherwise after a while.
-    fn complain(&self) {
-        let mut held = self.held();
-        let Some(problem) = held.problem.clone() else {
-            return;
-        };
-        let in_use = held.current.is_some();
-        let patience = if in_use { UNUSABLE_FOR } else { Duration::ZERO };
-        if held.source.is_news(&problem, patience) {
-            if in_use {
-                warn!("{problem}; the last one that could stays in use");
-            } else {
-                warn!("{problem}");
-            }
+    async fn apply(
+        &self,
+        new: &Credentials,
+        in_use: Option<&Credentials>,
+    ) -> Result<(), CredentialsError> {
+        if in_use.is_some() {
+            info!(expires = ?new.expires.map(|end| end.to_string()), "using a new talosconfig");
+        }
+        Ok(())
+    }
+
+    fn complain(&self, problem: &CredentialsError, in_use: bool) {
+        if in_use {
+            warn!("{problem}; the last one that could stays in use");
+        } else {
+            warn!("{problem}");
         }
     }
 
-    /// Says once that a certificate nears its end, which nobody has renewed.
-    fn look_at_the_end(&self) {
-        let mut held = self.held();
-        let end = held.current.as_ref().and_then(|it| it.expires);
-        let Some(end) = end.filter(|end| held.warned_of != Some(*end)) else {
-            return;
-        };
-        if end.duration_since(self.clock.now()) < RENEWAL_OVERDUE {
-            held.warned_of = Some(end);
-            error!(
-                "the client certificate of the talosconfig ends at {end}, and there is no newer one"
-            );
-        }
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn patience(&self, _: &CredentialsError) -> Duration {
+        UNUSABLE_FOR
     }
 }
 
-fn source(
-    path: PathBuf,
-    read: std::io::Result<Vec<u8>>,
-    endpoints: &[String],
-) -> Result<Source, TalosconfigError> {
-    let text = read.and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|_| std::io::ErrorKind::InvalidData.into())
-    });
-    match text {
-        Ok(text) => Ok(Source {
-            path,
-            text: Secret::new(text),
-            endpoints: endpoints.to_vec(),
-        }),
-        Err(source) => Err(TalosconfigError::Unreadable { path, source }),
-    }
-}
-
-/// Those that can be used; an unusable one beside them is told, and no reason not to start.
+/// Those that can be used; an unusable one beside them is reported, and no reason not to start.
 fn endpoints(said: &[String]) -> Result<Vec<Endpoint>, CredentialsError> {
     let mut usable = Vec::new();
     let mut wrong = Vec::new();

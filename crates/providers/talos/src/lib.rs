@@ -59,21 +59,20 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     BoxFuture, Cloud, CloudName, Instances, Node, NodeMatch, ProviderEvent, ServingCertificates,
-    error_chain,
 };
 pub use bowline_http::Surroundings;
-use bowline_http::{Background, SmallFile};
+use bowline_http::{Background, Reloaded};
 pub use kind::KIND;
 use thiserror::Error;
 use tokio::time::sleep;
 use tracing::info;
 
-use api::{Api, endpoints_said};
+use api::Api;
 use certificates::Certificates;
 use credentials::Keyring;
 use machines::Machines;
 use networks::MachineNetworks;
-use settings::Settings;
+use settings::{CloudConfig, Settings};
 
 pub use api::CALL_DEADLINE;
 pub use config::{Config, ConfigError, Environment};
@@ -118,7 +117,7 @@ pub enum BuildError {
     #[error(transparent)]
     Text { source: ConfigError },
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Credentials(Arc<CredentialsError>),
 }
 
 /// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio runtime.
@@ -133,12 +132,11 @@ pub fn build(
         config_text,
         need,
     } = setup;
-    let settings = match config_text {
-        Some(text) => Settings::start(None, &text, metrics.clone())
-            .map_err(|source| BuildError::Text { source })?,
-        None => start_settings(&config_file, metrics.clone())?,
-    };
-    let settings = Arc::new(settings);
+    let settings = Arc::new(Reloaded::begin(CloudConfig {
+        path: config_file,
+        text: config_text,
+        metrics: metrics.clone(),
+    })?);
     let Surroundings {
         name,
         connector,
@@ -146,24 +144,23 @@ pub fn build(
         random,
         metrics: _,
     } = surroundings;
-    let config = settings.current();
-    let said = endpoints_said(&environment.endpoints, &config.endpoints);
-    let (keyring, opened) = Keyring::open(environment.candidates, said, connector, clock.clone());
+    let (said, held) = (environment.endpoints, Arc::clone(&settings));
+    // The environment's, or else those of an old cloud config.
+    let endpoints = move || match &*said {
+        [] => held.now().unwrap_or_default().endpoints.clone(),
+        said => said.to_vec(),
+    };
+    let keyring = Keyring::open(environment.candidates, endpoints, connector, clock.clone());
+    let opened = keyring.current();
     let has_access = need == Need::Machines || opened.is_ok();
     match (opened, need) {
-        (Ok(()), _) => {}
-        (Err(error), Need::Machines) => return Err(error.into()),
-        (Err(error), Need::Nodes) => info!(
-            "machines cannot be asked, which nothing needs that is switched on: {}",
-            error_chain(&error)
-        ),
+        (Ok(_), _) => {}
+        (Err(error), Need::Machines) => return Err(BuildError::Credentials(error)),
+        (Err(error), Need::Nodes) => {
+            info!("machines cannot be asked, which nothing needs that is switched on: {error}");
+        }
     }
-    let api = Arc::new(Api::new(
-        Arc::new(keyring),
-        Arc::clone(&settings),
-        environment.endpoints,
-        random,
-    ));
+    let api = Arc::new(Api::new(keyring, random));
     let following = has_access.then(|| follow(&settings, &api));
     let asked = has_access.then(|| Arc::clone(&api));
     Ok(Arc::new(Talos {
@@ -177,27 +174,6 @@ pub fn build(
     }))
 }
 
-fn start_settings(path: &str, metrics: Option<Metrics>) -> Result<Settings, BuildError> {
-    let file = settings::file(path);
-    let text = match file.as_ref().map(SmallFile::read_now) {
-        None => String::new(),
-        Some(read) => {
-            let text = read.and_then(|bytes| {
-                String::from_utf8(bytes).map_err(|_| std::io::ErrorKind::InvalidData.into())
-            });
-            text.map_err(|source| BuildError::Unreadable {
-                path: path.to_owned(),
-                source,
-            })?
-        }
-    };
-    let started = Settings::start(file, &text, metrics);
-    started.map_err(|source| BuildError::Config {
-        path: path.to_owned(),
-        source,
-    })
-}
-
 /// Follows the files, and learns where the control plane is while somebody asks.
 fn follow(settings: &Arc<Settings>, api: &Arc<Api>) -> [Background; 2] {
     let (settings, asking) = (Arc::clone(settings), Arc::clone(api));
@@ -205,7 +181,7 @@ fn follow(settings: &Arc<Settings>, api: &Arc<Api>) -> [Background; 2] {
         loop {
             sleep(POLL).await;
             settings.look().await;
-            asking.look().await;
+            asking.keyring.look().await;
         }
     });
     let api = Arc::clone(api);

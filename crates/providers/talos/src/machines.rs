@@ -83,7 +83,7 @@ impl Machines {
     }
 
     async fn describe(&self, node: &Node, annotation: &str) -> Result<Instance, CloudError> {
-        let config = self.settings.current();
+        let config = self.settings.now().unwrap_or_default();
         let addresses = node_ips(annotation, config.prefer_ipv6);
         let (node_ip, metadata) = self.metadata(node, &addresses).await?;
         self.is_its_own(node, node_ip).await?;

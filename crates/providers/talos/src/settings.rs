@@ -1,118 +1,61 @@
 //! The cloud config in force, which follows its file.
 
+use std::fmt::Display;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_http::{Followed, Offer, SmallFile};
+use bowline_http::{Reloaded, SmallFile, Source};
 use tracing::{error, info, warn};
 
-use crate::config::{Config, ConfigError, LARGEST_FILE, Severity};
+use crate::BuildError;
+use crate::config::{Config, LARGEST_FILE, Severity};
 use crate::metrics::Metrics;
 
-pub(crate) struct Settings {
-    file: Option<SmallFile>,
-    held: Mutex<Held>,
-    metrics: Option<Metrics>,
+pub(crate) type Settings = Reloaded<CloudConfig>;
+
+/// Where the cloud config comes from. A bad one stops the start.
+pub(crate) struct CloudConfig {
+    /// `--cloud-config`; empty for none.
+    pub(crate) path: String,
+    /// What stands in the place of that file, if anything does; it does not change.
+    pub(crate) text: Option<String>,
+    pub(crate) metrics: Option<Metrics>,
 }
 
-struct Held {
-    current: Arc<Config>,
-    text: Followed<String>,
+impl CloudConfig {
+    fn count(&self, taken: bool) {
+        if let Some(metrics) = &self.metrics {
+            metrics.config_read(taken);
+        }
+    }
 }
 
-/// The file of `--cloud-config`, of which a ConfigMap holds no larger one.
-pub(crate) fn file(path: &str) -> Option<SmallFile> {
-    (!path.is_empty()).then(|| SmallFile::new(path, LARGEST_FILE))
-}
+impl Source for CloudConfig {
+    type Raw = String;
+    type Value = Config;
+    type Problem = BuildError;
 
-impl Settings {
-    /// Starts with the text of a file, and tells what is odd in it; a bad one stops the start.
-    pub(crate) fn start(
-        file: Option<SmallFile>,
-        text: &str,
-        metrics: Option<Metrics>,
-    ) -> Result<Self, ConfigError> {
-        let held = Held {
-            current: Arc::new(Config::read(text)?),
-            text: Followed::starting(text.to_owned()),
-        };
-        let settings = Self {
-            file,
-            metrics,
-            held: Mutex::new(held),
-        };
-        settings.tell(&settings.current());
-        Ok(settings)
-    }
-
-    /// What is in force.
-    pub(crate) fn current(&self) -> Arc<Config> {
-        Arc::clone(&self.held().current)
-    }
-
-    /// Looks at the file, and takes what is new and good in it. A file that cannot be read is not a change.
-    pub(crate) async fn look(&self) {
-        let Some(file) = &self.file else {
-            return;
-        };
-        let Some(text) = self.text(file).await else {
-            return;
-        };
-        let path = file.path().display();
-        let count = |taken| self.metrics.iter().for_each(|it| it.config_read(taken));
-        match self.offer(text) {
-            Offer::Same => {}
-            Offer::Taken(config) => {
-                info!("the cloud config {path} has changed and is in force");
-                count(true);
-                self.tell(&config);
-            }
-            Offer::Refused(error) => {
-                error!(
-                    "the cloud config {path} is refused, and the old one stays in force: {error}"
-                );
-                count(false);
-            }
+    fn read(&self) -> Result<String, BuildError> {
+        if self.text.is_some() || self.path.is_empty() {
+            return Ok(self.text.clone().unwrap_or_default());
         }
+        let text = SmallFile::new(&self.path, LARGEST_FILE).text();
+        let path = || self.path.clone();
+        text.map_err(|source| BuildError::Unreadable {
+            path: path(),
+            source,
+        })
     }
 
-    pub(crate) fn offer(&self, text: String) -> Offer<Arc<Config>, ConfigError> {
-        let mut held = self.held();
-        let offer = held
-            .text
-            .offer(text, |text| Config::read(text).map(Arc::new));
-        if let Offer::Taken(config) = &offer {
-            held.current = Arc::clone(config);
-        }
-        offer
-    }
-
-    /// The file's text. That there is none is told once; a file that is missing may be about to be exchanged.
-    async fn text(&self, file: &SmallFile) -> Option<String> {
-        let read = file.read().await.and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
-        });
-        let mut held = self.held();
-        match &read {
-            Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
-                if held.text.is_news(&problem.to_string(), Duration::ZERO) {
-                    let path = file.path().display();
-                    error!(
-                        "the cloud config {path} cannot be read, and the old one stays in force: {problem}"
-                    );
-                }
+    /// Reports what is odd in it.
+    fn check(&self, text: &String) -> Result<Config, BuildError> {
+        let config = Config::read(text).map_err(|source| {
+            if self.text.is_some() {
+                return BuildError::Text { source };
             }
-            _ => held.text.is_well(),
-        }
-        read.ok()
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self, config: &Config) {
+            let path = self.path.clone();
+            BuildError::Config { path, source }
+        })?;
         for finding in &config.findings {
             match finding.severity {
                 Severity::Error => error!("cloud config: {finding}"),
@@ -121,6 +64,36 @@ impl Settings {
         }
         if let Some(metrics) = &self.metrics {
             metrics.findings(&config.findings);
+        }
+        Ok(config)
+    }
+
+    async fn apply(&self, _: &Config, _: Option<&Config>) -> Result<(), BuildError> {
+        info!("the cloud config {} has changed and is in force", self.path);
+        self.count(true);
+        Ok(())
+    }
+
+    fn complain(&self, problem: &BuildError, _: bool) {
+        let (what, why): (_, &dyn Display) = match problem {
+            BuildError::Unreadable { source, .. } => ("cannot be read", source),
+            BuildError::Config { source, .. } => {
+                self.count(false);
+                ("is refused", source)
+            }
+            other => ("is refused", other),
+        };
+        let path = &self.path;
+        error!("the cloud config {path} {what}, and the old one stays in force: {why}");
+    }
+
+    /// A file that is missing may be about to be exchanged.
+    fn patience(&self, problem: &BuildError) -> Duration {
+        match problem {
+            BuildError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Duration::MAX
+            }
+            _ => Duration::ZERO,
         }
     }
 }

@@ -60,8 +60,8 @@ impl std::fmt::Debug for Talosconfig {
 pub enum TalosconfigError {
     #[error("there is no talosconfig: none of {} exists", shown(.0))]
     Nowhere(Vec<PathBuf>),
-    #[error("cannot read the talosconfig {}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot read the talosconfig {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
     #[error("the talosconfig {} cannot be used: {reason}", path.display())]
     Unusable { path: PathBuf, reason: Unusable },
 }
@@ -166,7 +166,7 @@ pub fn find(candidates: &[PathBuf]) -> Result<SmallFile, TalosconfigError> {
 
 impl Talosconfig {
     /// Reads the text of the file at `path`, which is only named. Whether machines' certificates are valid
-    /// is told by `clock`.
+    /// follows from `clock`.
     pub fn read(path: &Path, text: &str, clock: &Clock) -> Result<Self, TalosconfigError> {
         parse(text, clock).map_err(|reason| TalosconfigError::Unusable {
             path: path.to_owned(),

@@ -21,7 +21,7 @@ use crate::keys::LARGEST_KEY;
 
 /// How often the file is read. Reading by its name covers renamed files and turned links alike.
 pub const POLL: Duration = Duration::from_secs(5);
-/// When credentials that could not be used are tried again: rights take seconds to be known.
+/// When credentials that could not be used are tried again: permissions take seconds to be known.
 const AGAIN: Duration = Duration::from_secs(60);
 const LARGEST_FILE: usize = 1024 * 1024;
 
@@ -153,10 +153,10 @@ impl std::fmt::Debug for Sources {
 }
 
 fn text_of(path: &Path, limit: usize) -> std::io::Result<String> {
-    let bytes = SmallFile::new(path, limit).read_now()?;
-    String::from_utf8(bytes).map_err(|_| std::io::ErrorKind::InvalidData.into())
+    SmallFile::new(path, limit).text()
 }
 
+/// Not an `http::Reloaded`: a Secret wakes it, and which files count is known only once it has read.
 pub(crate) struct Follower {
     pub(crate) sources: Sources,
     pub(crate) context: Arc<Context>,
@@ -171,16 +171,16 @@ pub const REJECTED: &str = "CredentialsRejected";
 impl Follower {
     pub(crate) async fn run(mut self) {
         let mut said: Option<String> = None;
-        // Whether people were told which key is in use.
-        let mut told = false;
+        // Whether it was reported which key is in use.
+        let mut reported = false;
         // What was read last, and when to read it again although it is the same.
         let mut last: Option<(Inputs, Option<Instant>)> = None;
         loop {
             self.wait().await;
-            if !told && self.context.news.is_wanted() {
+            if !reported && self.context.news.is_wanted() {
                 // What was said while nobody listened is said again.
                 said = None;
-                told = self.tell_first().await;
+                reported = self.tell_first().await;
             }
             if let Some((inputs, again)) = &last
                 && again.is_none_or(|again| Instant::now() < again)

@@ -57,17 +57,16 @@ use bowline_core::{
     ProviderEvent, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
-use bowline_http::{Background, TlsError};
+use bowline_http::{Background, Reloaded, TlsError};
 pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 
 use api::Api;
 use check::Checks;
 use instances::Machines;
 use server::Server;
-use session::{RELOAD_EVERY, Reload, Session};
+use session::Session;
 
 pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use config::{Config, ConfigError};
@@ -100,7 +99,7 @@ pub fn build(
         })?;
         sessions.push(Arc::new(session));
     }
-    let reload = Reload::new(config, sessions.clone()).map(Arc::new);
+    let reload = session::reload(config, sessions.clone());
     let changed = Arc::new(Notify::new());
     let known = sessions.clone();
     let servers: Vec<Arc<Server>> = sessions
@@ -131,14 +130,7 @@ pub fn build(
         );
         tasks.push(Background::start(watching));
     }
-    if let Some(reload) = reload {
-        tasks.push(Background::start(async move {
-            loop {
-                sleep(RELOAD_EVERY).await;
-                reload.look().await;
-            }
-        }));
-    }
+    tasks.extend(reload.iter().map(Reloaded::follow));
     let machines = Machines::new(
         servers,
         config.nodes.clone(),

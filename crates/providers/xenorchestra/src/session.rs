@@ -27,7 +27,7 @@ use tracing::{info, warn};
 
 use crate::Surroundings;
 use crate::config::{Login, MAIN, ServerConfig};
-pub(crate) use reload::{RELOAD_EVERY, Reload};
+pub(crate) use reload::{Reload, reload};
 use sign_in::{SignInError, Token, sign_in};
 
 pub(crate) const COOKIE: &str = "authenticationToken";

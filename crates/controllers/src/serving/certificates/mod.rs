@@ -174,7 +174,8 @@ enum Source {
     Memory,
 }
 
-/// All certificates of the server; the TLS library asks it at each handshake.
+/// All certificates of the server; the TLS library asks it at each handshake. Not an
+/// `http::Reloaded`: those made here are renewed and written, too.
 #[derive(Debug)]
 pub(super) struct Certificates {
     source: Source,

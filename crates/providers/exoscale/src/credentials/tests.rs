@@ -4,6 +4,7 @@ use crate::testing::{Harness, Log, status};
 use bowline_test_kit::says;
 use std::path::Path;
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 struct Bench {
     test: Harness,
@@ -208,7 +209,7 @@ async fn exoscale_case_99_a_moment_of_emptiness_is_no_change() {
     bench.until_key("EXOnew", 10).await;
     let text = log.text();
     assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
-    // A file that stays unusable is told, once.
+    // A file that stays unusable is reported, once.
     std::fs::write(bench.path(), "").unwrap();
     sleep(A_WHILE).await;
     assert_eq!(

@@ -1,10 +1,10 @@
 //! The names of instance types, learned once: what an id means never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::lookup;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::permission::Permission;
@@ -22,9 +22,8 @@ pub(super) type Names = BTreeMap<Uuid, Result<String, CloudError>>;
 #[derive(Debug)]
 pub(super) struct Types {
     may_list: Permission,
-    known: Mutex<BTreeMap<Uuid, String>>,
     /// Held while something is learned: whoever comes meanwhile finds it known.
-    learning: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
 }
 
 impl Default for Types {
@@ -33,7 +32,6 @@ impl Default for Types {
         Self {
             may_list: Permission::new("list-instance-types", instead),
             known: Mutex::default(),
-            learning: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -46,54 +44,52 @@ impl Types {
 
     /// The names of these types. One that is not known yet is read, several are listed.
     pub(super) async fn learn(&self, api: &Api, wanted: &BTreeSet<Uuid>) -> Names {
-        let _turn = self.learning.lock().await;
-        if self.unknown(wanted).len() > 1 && self.may_list.is_given() {
+        let mut known = self.known.lock().await;
+        if unknown(&known, wanted).len() > 1 && self.may_list.is_given() {
             match api.instance_types().await {
-                Ok(list) => self.remember(list.items),
+                Ok(list) => list
+                    .items
+                    .iter()
+                    .for_each(|kind| remember(&mut known, kind)),
                 Err(error) if self.may_list.was_refused(&error) => {}
-                Err(error) => return self.names(wanted, |_| error.copy()),
+                Err(error) => return names(&known, wanted, |_| error.copy()),
             }
         }
         let read = |id| api.instance_type(id);
-        let read = lookup::read_each(self.unknown(wanted), READS_AT_ONCE, read).await;
+        let read = lookup::read_each(unknown(&known, wanted), READS_AT_ONCE, read).await;
         let mut failed = BTreeMap::new();
         for (id, read) in read {
             match read {
-                Ok(kind) => self.remember([kind]),
+                Ok(kind) => remember(&mut known, &kind),
                 Err(error) => {
                     failed.insert(id, error);
                 }
             }
         }
-        self.names(wanted, |id| failed.get(id).map_or_else(not_read, about))
+        names(&known, wanted, |id| {
+            failed.get(id).map_or_else(not_read, about)
+        })
     }
+}
 
-    fn unknown(&self, wanted: &BTreeSet<Uuid>) -> Vec<Uuid> {
-        let known = self.known();
-        let unknown = wanted.iter().filter(|id| !known.contains_key(id));
-        unknown.copied().collect()
-    }
+type Known = BTreeMap<Uuid, String>;
 
-    fn remember(&self, types: impl IntoIterator<Item = InstanceType>) {
-        let mut known = self.known();
-        for kind in types {
-            if known.len() >= REMEMBERED {
-                known.clear();
-            }
-            let name = label_value(&format!("{}.{}", kind.family, kind.size));
-            known.insert(kind.id, name);
-        }
-    }
+fn unknown(known: &Known, wanted: &BTreeSet<Uuid>) -> Vec<Uuid> {
+    let unknown = wanted.iter().filter(|id| !known.contains_key(id));
+    unknown.copied().collect()
+}
 
-    fn names(&self, wanted: &BTreeSet<Uuid>, missing: impl Fn(&Uuid) -> CloudError) -> Names {
-        let known = self.known();
-        let name = |id: &Uuid| known.get(id).cloned().ok_or_else(|| missing(id));
-        wanted.iter().map(|id| (*id, name(id))).collect()
+fn remember(known: &mut Known, kind: &InstanceType) {
+    if known.len() >= REMEMBERED {
+        known.clear();
     }
+    let name = label_value(&format!("{}.{}", kind.family, kind.size));
+    known.insert(kind.id, name);
+}
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Uuid, String>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn names(known: &Known, wanted: &BTreeSet<Uuid>, missing: impl Fn(&Uuid) -> CloudError) -> Names {
+    let name = |id: &Uuid| known.get(id).cloned().ok_or_else(|| missing(id));
+    wanted.iter().map(|id| (*id, name(id))).collect()
 }
 
 /// The error about a type, for a node: a type that does not exist says nothing about its instance.

@@ -55,7 +55,8 @@ impl Api {
         machine: Option<IpAddr>,
         asked: &Mutex<Vec<Endpoint>>,
     ) -> Result<Vec<Resource>, ApiError> {
-        let credentials = self.keyring.current().map_err(ApiError::NoCredentials)?;
+        let credentials = self.keyring.current();
+        let credentials = credentials.map_err(|why| ApiError::NoCredentials(why.to_string()))?;
         let order = self.endpoints.order(&credentials, machine.is_some());
         self.lines.keep(&order);
         let (mut further, mut round) = (order.into_iter(), Round::default());

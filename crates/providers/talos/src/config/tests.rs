@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::settings::Settings;
-use bowline_http::Offer;
+use crate::BuildError;
+use crate::settings::{CloudConfig, Settings};
 
 fn findings(text: &str) -> Vec<String> {
     let config = Config::read(text).unwrap();
@@ -159,24 +161,37 @@ fn talos_case_22_the_files_name_before_that_of_the_credentials() {
     assert_eq!(named.cluster_name(Some("prod-eu")).as_deref(), Some("blue"));
 }
 
-#[test]
-fn talos_case_87_a_bad_file_leaves_the_old_rules_in_force() {
-    let held = Settings::start(None, "transformations: [{labels: {a: one}}]", None).unwrap();
+#[tokio::test]
+async fn talos_case_87_a_bad_file_leaves_the_old_rules_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cloud.yaml");
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write("transformations: [{labels: {a: one}}]");
+    let settings = Settings::begin(CloudConfig {
+        path: path.display().to_string(),
+        text: None,
+        metrics: None,
+    });
+    let settings = settings.unwrap();
+    let in_force = || labels(&settings.now().unwrap());
     for bad in [
         "transformations: [",
         "transformations: [{labels: {a: \"{{ nofunc }}\"}}]",
         "transformations: [{nodeSelector: [{matchExpressions: [{key: hostname, operator: Regexp, values: [\"[\"]}]}]}]",
     ] {
-        assert!(matches!(held.offer(bad.into()), Offer::Refused(_)), "{bad}");
-        assert_eq!(labels(&held.current()), ["a=one"]);
-        // Said once.
-        assert!(matches!(held.offer(bad.into()), Offer::Same));
+        write(bad);
+        settings.look().await;
+        let wrong = settings.wrong().unwrap();
+        assert!(matches!(*wrong, BuildError::Config { .. }), "{bad}");
+        assert_eq!(in_force(), ["a=one"]);
+        settings.look().await;
+        // Checked once, and so said once.
+        assert!(Arc::ptr_eq(&wrong, &settings.wrong().unwrap()));
     }
-    let Offer::Taken(config) = held.offer("transformations: [{labels: {a: two}}]".into()) else {
-        panic!("a good file was not taken");
-    };
-    assert_eq!(labels(&config), ["a=two"]);
-    assert_eq!(labels(&held.current()), ["a=two"]);
+    write("transformations: [{labels: {a: two}}]");
+    settings.look().await;
+    assert!(settings.wrong().is_none());
+    assert_eq!(in_force(), ["a=two"]);
 }
 
 #[test]

@@ -11,10 +11,21 @@ fn clock() -> Clock {
     Clock::system()
 }
 
-fn open(path: &Path, endpoints: &[&str]) -> (Keyring, Result<(), CredentialsError>) {
-    let said: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+/// What is said beside the talosconfig.
+type Said = Arc<Mutex<Vec<String>>>;
+
+fn following(path: &Path, said: &Said) -> Keyring {
+    let said = Arc::clone(said);
+    let endpoints = move || said.lock().unwrap().clone();
     let connector = Connector::simulated(Pipes::default());
-    Keyring::open(vec![path.to_owned()], &said, connector, clock())
+    Keyring::open(vec![path.to_owned()], endpoints, connector, clock())
+}
+
+fn open(path: &Path, endpoints: &[&str]) -> (Keyring, Result<(), Arc<CredentialsError>>) {
+    let said = endpoints.iter().map(ToString::to_string).collect();
+    let keyring = following(path, &Said::new(Mutex::new(said)));
+    let opened = keyring.current().map(drop);
+    (keyring, opened)
 }
 
 fn dialled(keyring: &Keyring) -> Vec<String> {
@@ -61,34 +72,34 @@ async fn talos_case_55_a_turned_link_brings_new_credentials_and_a_bad_file_none(
     std::fs::write(at("one/config"), authority.talosconfig(&["a"], 60)).unwrap();
     std::fs::write(at("two/config"), authority.talosconfig(&["b"], 3600)).unwrap();
     std::os::unix::fs::symlink(at("one"), at("data")).unwrap();
-    let (keyring, opened) = open(&at("data/config"), &[]);
-    opened.unwrap();
+    let said = Said::default();
+    let keyring = following(&at("data/config"), &said);
     let first = keyring.current().unwrap();
-    keyring.look(&[]).await;
+    keyring.look().await;
     assert_eq!(keyring.current().unwrap().generation, first.generation);
 
     std::os::unix::fs::symlink(at("two"), at("next")).unwrap();
     std::fs::rename(at("next"), at("data")).unwrap();
-    keyring.look(&[]).await;
+    keyring.look().await;
     let second = keyring.current().unwrap();
     assert_eq!(second.generation, first.generation + 1);
     assert_eq!(dialled(&keyring), ["b:50000"]);
 
     for bad in ["", "context: nowhere", "- x"] {
         std::fs::write(at("two/config"), bad).unwrap();
-        keyring.look(&[]).await;
+        keyring.look().await;
         assert_eq!(keyring.current().unwrap().generation, second.generation);
         assert_eq!(keyring.ready(), Ok(()));
     }
     std::fs::remove_file(at("two/config")).unwrap();
-    keyring.look(&[]).await;
+    keyring.look().await;
     assert_eq!(keyring.current().unwrap().generation, second.generation);
 
     std::fs::write(at("two/config"), authority.talosconfig(&["c"], 3600)).unwrap();
-    keyring.look(&[]).await;
+    keyring.look().await;
     assert_eq!(dialled(&keyring), ["c:50000"], "what comes back is taken");
-    let said = ["10.0.0.9".to_owned()];
-    keyring.look(&said).await;
+    said.lock().unwrap().push("10.0.0.9".to_owned());
+    keyring.look().await;
     assert_eq!(
         dialled(&keyring),
         ["10.0.0.9:50000"],
@@ -97,7 +108,7 @@ async fn talos_case_55_a_turned_link_brings_new_credentials_and_a_bad_file_none(
 }
 
 #[tokio::test]
-async fn without_a_usable_file_it_is_told_why_until_there_is_one() {
+async fn without_a_usable_file_the_reason_is_reported_until_there_is_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     let (keyring, opened) = open(&path, &[]);
@@ -109,20 +120,20 @@ async fn without_a_usable_file_it_is_told_why_until_there_is_one() {
             .contains("there is no talosconfig")
     );
     std::fs::write(&path, "").unwrap();
-    keyring.look(&[]).await;
-    assert!(keyring.current().unwrap_err().contains("it is empty"));
+    keyring.look().await;
+    assert!(keyring.ready().unwrap_err().contains("it is empty"));
     std::fs::write(&path, Authority::new().talosconfig(&["a"], 3600)).unwrap();
-    keyring.look(&[]).await;
+    keyring.look().await;
     assert_eq!(keyring.ready(), Ok(()));
 }
 
 #[test]
-fn a_certificate_that_has_ended_is_told() {
+fn a_certificate_that_has_ended_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     std::fs::write(&path, Authority::new().talosconfig(&["a"], -60)).unwrap();
     let (keyring, opened) = open(&path, &[]);
     opened.unwrap();
-    let told = keyring.ready().unwrap_err();
-    says(&told, "client certificate of the talosconfig ended");
+    let reason = keyring.ready().unwrap_err();
+    says(&reason, "client certificate of the talosconfig ended");
 }

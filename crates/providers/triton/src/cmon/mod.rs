@@ -25,10 +25,10 @@ use bowline_core::{
     BoxFuture, Chores, CloudError, Cluster, ClusterError, PageAnswer, ProviderEvent, Regarding,
     error_chain,
 };
-use bowline_http::BaseUrl;
+use bowline_http::{BaseUrl, CachedRead};
 use futures::future::join4;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::warn;
 
 use crate::config::MetricsMode;
@@ -81,13 +81,12 @@ struct Shown {
     metrics: Option<String>,
 }
 
-type Remembered = tokio::sync::Mutex<Option<(Instant, Option<Endpoint>)>>;
-
 pub(crate) struct Cmon {
     context: Arc<Context>,
     mode: MetricsMode,
     group: String,
-    endpoint: Remembered,
+    /// None: CloudAPI names none.
+    endpoint: CachedRead<Option<Endpoint>>,
     shown: Mutex<Shown>,
     /// What was told about which object, so that it is told once.
     told: Mutex<BTreeMap<(String, &'static str), String>>,
@@ -101,7 +100,7 @@ impl Cmon {
             context: Arc::clone(context),
             mode: config.metrics.mode,
             group: targets::group(&config.cluster_name),
-            endpoint: Remembered::default(),
+            endpoint: CachedRead::default(),
             shown: Mutex::default(),
             told: Mutex::default(),
         })
@@ -206,34 +205,33 @@ impl Cmon {
         if let Some(configured) = &self.context.config.metrics.cmon_endpoint {
             return Endpoint::of(configured);
         }
-        let mut known = self.endpoint.lock().await;
-        if let Some((asked, endpoint)) = known.as_ref()
-            && asked.elapsed() < ENDPOINT_AGE
-            && endpoint.is_some()
-        {
-            return endpoint.clone();
-        }
-        let asked = Instant::now();
-        match self.context.site.api.services().await {
-            Ok(services) => {
-                let url = services.get("cmon").map(|url| BaseUrl::parse(url));
-                let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
-                if endpoint.is_none() && known.is_none() {
-                    warn!(
-                        cloud = self.context.cloud,
-                        "CloudAPI names no metrics service: set cmon-endpoint"
-                    );
-                }
-                *known = Some((asked, endpoint.clone()));
-                endpoint
+        let last = self.endpoint.last().await;
+        let known = last.map(|last| Option::clone(&last.value));
+        let age = match known {
+            Some(Some(_)) => ENDPOINT_AGE,
+            _ => Duration::ZERO,
+        };
+        let read = async {
+            let services = self.context.site.api.services().await?;
+            let url = services.get("cmon").map(|url| BaseUrl::parse(url));
+            let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
+            if endpoint.is_none() && known.is_none() {
+                warn!(
+                    cloud = self.context.cloud,
+                    "CloudAPI names no metrics service: set cmon-endpoint"
+                );
             }
+            Ok(endpoint)
+        };
+        match self.endpoint.recent(age, Box::pin(read)).await {
+            Ok(found) => Option::clone(&found.value),
             Err(error) => {
-                let error = error_chain(&error);
+                let error = error.chain();
                 warn!(
                     cloud = self.context.cloud,
                     error, "the metrics service is not known"
                 );
-                known.as_ref().and_then(|(_, endpoint)| endpoint.clone())
+                known.flatten()
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use super::sign_in::SignInError;
 use crate::config::ServerConfig;
 
-/// Messages may tell of thousands of objects that changed; they are dropped, but read.
+/// Messages may report thousands of objects that changed; they are dropped, but read.
 const LONGEST_MESSAGE: usize = 32 * 1024 * 1024;
 /// Messages about other things that are read while an answer is waited for.
 const OTHER_MESSAGES: usize = 1000;

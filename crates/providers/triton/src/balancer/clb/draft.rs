@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, DraftError, Goal, Notice, PreparedPlan, Problem, source_ranges,
+    CloudErrorKind, DraftError, Goal, Notice, PreparedPlan, Problem, source_ranges,
 };
 use ipnet::IpNet;
 
@@ -151,7 +151,7 @@ pub(super) async fn rules(
             });
             return Ok(Rules::default());
         }
-        Err(error) => return Err(CloudError::from(error).into()),
+        Err(error) => return Err(error.into()),
     };
     let orphans = &scene.shared.orphans;
     let is_gone = |uid: &str| orphans.is_gone(scene.request, uid);

@@ -135,7 +135,7 @@ impl ClbActions {
             Action::Protect { id, on } => self.protect(step, *id, *on).await,
             Action::Rule(change) => {
                 let done = change.carry_out(&self.shared.site.api).await;
-                self.shared.rules.forget().await;
+                self.shared.rules.forget();
                 done?;
                 Ok(StepOutcome::Done)
             }

@@ -77,7 +77,7 @@ impl CnsActions {
             Action::AwaitTags { puts } => self.await_tags(puts).await,
             Action::Rule(change) => {
                 change.carry_out(&self.shared.site.api).await?;
-                self.shared.rules.forget().await;
+                self.shared.rules.forget();
                 Ok(StepOutcome::Done)
             }
             Action::AwaitName { hostname, machines } => {

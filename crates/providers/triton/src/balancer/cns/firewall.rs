@@ -59,7 +59,7 @@ impl PlanInputs<'_> {
                 }
                 return Ok(());
             }
-            Err(error) => return Err(bowline_core::CloudError::from(error).into()),
+            Err(error) => return Err(error.into()),
         };
         let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.request, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {

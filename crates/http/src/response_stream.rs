@@ -94,7 +94,7 @@ impl ResponseStream {
 
 impl std::fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Following")
+        f.debug_struct("ResponseStream")
             .field("of", &self.subject.says(""))
             .finish_non_exhaustive()
     }
