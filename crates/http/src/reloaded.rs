@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
 
 use crate::Background;
 
@@ -23,6 +24,9 @@ pub trait Source: Send + Sync + 'static {
     type Value: Send + Sync;
     /// What can be wrong. One with the same text is reported once.
     type Problem: Display + Send + Sync;
+
+    /// What it is, for the log.
+    const WHAT: &'static str = "file";
 
     /// How often it is looked at. A rotated Secret reaches a pod's files within a minute or so; a
     /// few seconds more do not matter.
@@ -37,12 +41,20 @@ pub trait Source: Send + Sync + 'static {
     /// Uses what was understood, instead of what is in force; refuses it if a trial fails.
     fn apply(
         &self,
-        value: &Self::Value,
-        in_force: Option<&Self::Value>,
-    ) -> impl Future<Output = Result<(), Self::Problem>> + Send;
+        _value: &Self::Value,
+        _in_force: Option<&Self::Value>,
+    ) -> impl Future<Output = Result<(), Self::Problem>> + Send {
+        info!("{} read again", Self::WHAT);
+        std::future::ready(Ok(()))
+    }
 
     /// Reports what is wrong.
-    fn complain(&self, problem: &Self::Problem, in_force: bool);
+    fn complain(&self, problem: &Self::Problem, _in_force: bool) {
+        warn!(
+            "{} not usable, keeping the last good content: {problem}",
+            Self::WHAT
+        );
+    }
 
     /// How long a problem is not reported while something is in force: a file may be half written.
     fn patience(&self, _problem: &Self::Problem) -> Duration {
@@ -91,9 +103,9 @@ struct Seen<S: Source> {
 
 impl<S: Source> Reloaded<S> {
     /// Reads it, blocking; there is no start with something wrong.
-    pub fn begin(source: S) -> Result<Self, S::Problem> {
+    pub fn begin(source: S) -> Result<Arc<Self>, S::Problem> {
         let first = source.load()?;
-        Ok(Self::starting(source, Ok(first)))
+        Ok(Arc::new(Self::starting(source, Ok(first))))
     }
 
     /// Begins with that, or without anything.

@@ -6,14 +6,12 @@ use std::fmt::Display;
 use bowline_core::{AddressKind, Instance, NodeAddress, NodeMetadata, Power, ProviderId, quote};
 use bowline_http::{SmallFile, Source};
 use serde::Deserialize;
-use tracing::{info, warn};
 
 /// What addresses can be.
 const KINDS: &str = "allowed are Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS";
 /// Bytes of a file: 10,000 machines with ten labels each.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
 
-/// The machines of a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Machines {
@@ -60,6 +58,7 @@ impl Source for MachinesFile {
     type Raw = Vec<u8>;
     type Value = Machines;
     type Problem = String;
+    const WHAT: &'static str = "file of machines";
 
     fn read(&self) -> Result<Vec<u8>, String> {
         self.0.read_now().map_err(|error| self.wrong(&error))
@@ -72,53 +71,32 @@ impl Source for MachinesFile {
         let problem = machines.problem().map(|why| self.wrong(&why));
         problem.map_or(Ok(machines), Err)
     }
-
-    async fn apply(&self, _: &Machines, _: Option<&Machines>) -> Result<(), String> {
-        info!(path = %self.0.path().display(), "file of machines read again");
-        Ok(())
-    }
-
-    fn complain(&self, problem: &String, _: bool) {
-        warn!("file of machines not usable, keeping the last good content: {problem}");
-    }
 }
 
 impl Machines {
     fn problem(&self) -> Option<String> {
         let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
-        self.machines
-            .iter()
-            .enumerate()
-            .find_map(|(number, machine)| {
-                let (name, id, kind) = (&machine.name, machine.id(), machine.unknown_kind());
-                let (field, value, allowed) = if name.is_empty() || !names.insert(name) {
-                    (
-                        "name",
-                        name.as_str(),
-                        "each machine needs a name of its own",
-                    )
-                } else if ProviderId::parse(&id).is_err() || !ids.insert(id.clone()) {
-                    (
-                        "providerID",
-                        id.as_str(),
-                        "each machine needs an ID of its own",
-                    )
-                } else {
-                    ("addresses", kind?, KINDS)
-                };
-                Some(format!(
-                    "machines[{number}].{field}: {}: {allowed}",
-                    quote(value)
-                ))
-            })
+        for (number, machine) in self.machines.iter().enumerate() {
+            let (name, id) = (machine.name.as_str(), &*machine.id());
+            let (field, value, allowed) = if name.is_empty() || !names.insert(name) {
+                ("name", name, "each machine needs a name of its own")
+            } else if ProviderId::parse(id).is_err() || !ids.insert(id.to_owned()) {
+                ("providerID", id, "each machine needs an ID of its own")
+            } else if let Some(kind) = machine.unknown_kind() {
+                ("addresses", kind, KINDS)
+            } else {
+                continue;
+            };
+            let value = quote(value);
+            return Some(format!("machines[{number}].{field}: {value}: {allowed}"));
+        }
+        None
     }
 
-    /// The machine with that provider ID.
     pub(crate) fn by_id(&self, id: &str) -> Option<&Machine> {
         self.machines.iter().find(|machine| machine.id() == id)
     }
 
-    /// The machine of the Node of that name.
     pub(crate) fn by_name(&self, name: &str) -> Option<&Machine> {
         self.machines.iter().find(|machine| machine.name == name)
     }

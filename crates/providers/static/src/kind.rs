@@ -12,7 +12,6 @@ use serde_json::Map;
 use crate::file::{LARGEST, MachinesFile};
 use crate::{PROVIDER, Static};
 
-/// Machines from a file.
 pub const KIND: ProviderKind = ProviderKind {
     name: PROVIDER,
     title: "static",
@@ -58,7 +57,6 @@ fn build(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     let file = file(&context.input).map_err(|missing| BuildError::Settings(vec![missing]))?;
     let path = file.0.path().display().to_string();
     let file = Reloaded::begin(file).map_err(|error| BuildError::NotYet(error.into()))?;
-    let file = Arc::new(file);
     Ok(Arc::new(Static {
         name: context.name.clone(),
         path,

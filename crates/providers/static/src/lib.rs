@@ -26,7 +26,6 @@ pub use kind::KIND;
 /// The provider's name, and the scheme of its provider IDs.
 const PROVIDER: &str = "static";
 
-/// The machines of one file.
 struct Static {
     name: CloudName,
     path: String,
@@ -46,13 +45,11 @@ impl Cloud for Static {
 
     /// By the scheme, or by an ID that the file gives.
     fn match_node(&self, node: &Node) -> NodeMatch {
-        let id = node.provider_id.as_deref();
         let machines = self.file.now().unwrap_or_default();
-        let is_listed = id.is_some_and(|id| machines.by_id(id).is_some());
-        if is_listed {
-            Claim::Mine.into()
-        } else {
-            (KIND.match_node)(node)
+        let id = node.provider_id.as_deref();
+        match id.and_then(|id| machines.by_id(id)) {
+            Some(_) => Claim::Mine.into(),
+            None => (KIND.match_node)(node),
         }
     }
 
@@ -68,11 +65,8 @@ impl Instances for Static {
 
     /// Fails while the file is wrong, so that nothing is concluded from the last good one.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-        let wrong = |why| Err(CloudError::new(CloudErrorKind::Unavailable, why));
-        let answer = self
-            .file
-            .wrong()
-            .map_or(Ok(()), |why| wrong(why.to_string()));
+        let wrong = |why: Arc<String>| CloudError::new(CloudErrorKind::Unavailable, &**why);
+        let answer = self.file.wrong().map_or(Ok(()), |why| Err(wrong(why)));
         Box::pin(async move { answer })
     }
 }

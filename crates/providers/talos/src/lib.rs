@@ -132,11 +132,11 @@ pub fn build(
         config_text,
         need,
     } = setup;
-    let settings = Arc::new(Reloaded::begin(CloudConfig {
+    let settings = Reloaded::begin(CloudConfig {
         path: config_file,
         text: config_text,
         metrics: metrics.clone(),
-    })?);
+    })?;
     let Surroundings {
         name,
         connector,
