@@ -1,28 +1,27 @@
 //! Services of type `LoadBalancer`, in one of two modes: a DNS name of the nodes, or load balancer
-//! machines before them.
+//! machines in front of them.
 //!
 //! ```text
-//!  Service ─▶ settings ─▶ mode? ─┬─ cns: members, naming ─▶ plan ─▶ tags of nodes ─▶ published? ─▶ status
-//!  the API ─▶ scene ─────────────┤                          (pure)  (the keeper)
+//!  Service ─▶ settings ─▶ mode? ─┬─ cns: targets, naming ─▶ plan ─▶ tags of nodes ─▶ published? ─▶ status
+//!  the API ─▶ draft_context ─────┤                          (pure)  (tag reconciler)
 //!                                └─ clb: machines, port map, firewall ───────────────────────────▶ status
 //! ```
 //!
-//! The mode of a Service may change: the other mode's things go when the new status is published.
+//! The mode of a Service may change: the other mode's objects go once the new status is published.
 
 mod chain;
 pub(crate) mod clb;
 mod cns;
+pub(crate) mod dns_names;
+pub(crate) mod draft_context;
 #[cfg(test)]
 mod examples;
 pub(crate) mod firewall;
-pub(crate) mod members;
-pub(crate) mod memory;
-pub(crate) mod names;
 pub(crate) mod naming;
-mod parts;
-mod rules;
-pub(crate) mod scene;
 pub(crate) mod settings;
+pub(crate) mod state;
+mod steps;
+pub(crate) mod targets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,13 +36,12 @@ use bowline_provider::EventOutbox;
 use crate::TritonMetrics;
 use crate::config::LoadBalancerConfig;
 use crate::context::Context;
-use crate::site::DataCenter;
+use crate::data_center::DataCenter;
 use crate::tags::TagReconciler;
 use chain::{again_after, chain};
-use memory::Memory;
-use rules::Rules;
-use scene::DraftContext;
+use draft_context::DraftContext;
 use settings::{CLB_CLASS, CNS_CLASS, Mode, Settings};
+use state::BalancerState;
 
 pub use settings::table;
 
@@ -51,27 +49,27 @@ pub use settings::table;
 const CLASSES: [&str; 2] = [CNS_CLASS, CLB_CLASS];
 const OWN_ANNOTATIONS: [&str; 2] = [table::STATUS.key, table::INSTANCES.key];
 
-/// When to look again whether the other mode's things may go.
+/// When to look again whether the other mode's objects may go.
 const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shared {
-    pub(crate) site: Arc<DataCenter>,
-    pub(crate) keeper: Arc<TagReconciler>,
+    pub(crate) data_center: Arc<DataCenter>,
+    pub(crate) tags: Arc<TagReconciler>,
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
-    pub(crate) news: Arc<EventOutbox>,
-    pub(crate) memory: Memory,
-    pub(crate) clb: clb::memory::Memory,
-    pub(crate) rules: Rules,
+    pub(crate) events: Arc<EventOutbox>,
+    pub(crate) state: BalancerState,
+    pub(crate) clb: clb::state::ClbState,
+    pub(crate) firewall_rules: firewall::RuleCache,
     pub(crate) orphans: firewall::Orphans,
 }
 
 impl Shared {
-    /// It is so with these nodes; those of which it is news hear of it.
-    pub(crate) fn tell_nodes(&self, reason: &'static str, nodes: &[Arc<Node>], message: &str) {
-        for node in self.memory.news(reason, nodes) {
-            self.news.warn_on(&node, reason, message);
+    /// Writes an event on those of these nodes that were not in the last call with that reason.
+    pub(crate) fn report_on_nodes(&self, reason: &'static str, nodes: &[Arc<Node>], message: &str) {
+        for node in self.state.newly_affected(reason, nodes) {
+            self.events.warn_on(&node, reason, message);
         }
     }
 }
@@ -86,15 +84,15 @@ impl Balancing {
         let config = &context.config;
         Self {
             shared: Arc::new(Shared {
-                site: Arc::clone(&context.site),
-                keeper: Arc::clone(&context.keeper),
+                data_center: Arc::clone(&context.data_center),
+                tags: Arc::clone(&context.tags),
                 config: config.load_balancer.clone(),
                 cluster_name: config.cluster_name.clone(),
                 metrics: context.metrics.clone(),
-                news: Arc::clone(&context.news),
-                memory: Memory::default(),
-                clb: clb::memory::Memory::default(),
-                rules: Rules::default(),
+                events: Arc::clone(&context.events),
+                state: BalancerState::default(),
+                clb: clb::state::ClbState::default(),
+                firewall_rules: firewall::RuleCache::default(),
                 orphans: firewall::Orphans::default(),
             }),
             resync: config.resync,
@@ -119,33 +117,33 @@ impl Balancing {
         let Some(mode) = settings.mode_or(&self.shared.config) else {
             return Err(DraftError::Elsewhere);
         };
-        let scene = DraftContext::look(&self.shared, request, settings).await?;
+        let context = DraftContext::look(&self.shared, request, settings).await?;
         let mut draft = match mode {
-            Mode::Cns => Box::pin(cns::draft(&scene)).await?,
-            Mode::Clb => Box::pin(clb::draft(&scene)).await?,
+            Mode::Cns => Box::pin(cns::draft(&context)).await?,
+            Mode::Clb => Box::pin(clb::draft(&context)).await?,
         };
         notices.append(&mut draft.plan.notices);
         draft.plan.notices = notices;
-        self.plan_leftovers(&scene, mode, draft).await
+        self.plan_leftovers(&context, mode, draft).await
     }
 
-    /// What the other mode made goes when this one's status is shown.
+    /// Adds the removal of what the other mode made, once this mode's status is published.
     async fn plan_leftovers(
         &self,
-        scene: &DraftContext<'_>,
+        context: &DraftContext<'_>,
         mode: Mode,
         draft: PreparedPlan,
     ) -> Result<PreparedPlan, DraftError> {
         let involved = match mode {
-            Mode::Cns => clb::is_involved(scene),
-            Mode::Clb => cns::is_involved(scene),
+            Mode::Cns => clb::is_involved(context),
+            Mode::Clb => cns::is_involved(context),
         };
         if !involved || !draft.plan.problems.is_empty() {
             return Ok(draft);
         }
         let other = match mode {
-            Mode::Cns => Box::pin(clb::removal(scene)).await?,
-            Mode::Clb => Box::pin(cns::removal(scene)).await?,
+            Mode::Cns => Box::pin(clb::removal(context)).await?,
+            Mode::Clb => Box::pin(cns::removal(context)).await?,
         };
         if other.plan.is_empty() {
             return Ok(draft);
@@ -153,11 +151,11 @@ impl Balancing {
         let is_ready = draft.plan.is_empty();
         let shown = draft.executor.publication(is_ready).ingress;
         if is_ready && shown.is_empty() {
-            // Better the old way than none.
+            // The old mode still serves; this one does not yet.
             return Ok(draft);
         }
-        let published = &scene.request.service.ingress;
-        let differs = ingress_to_write(published, &shown, scene.request.has_ip_mode).is_some();
+        let published = &context.request.service.ingress;
+        let differs = ingress_to_write(published, &shown, context.request.has_ip_mode).is_some();
         if !is_ready || differs {
             return Ok(again_after(draft, SOON));
         }
@@ -170,14 +168,14 @@ impl Balancing {
         request: &BalancerRequest,
         settings: Settings,
     ) -> Result<PreparedPlan, DraftError> {
-        let scene = DraftContext::look(&self.shared, request, settings).await?;
-        let nodes = Box::pin(cns::removal(&scene)).await?;
-        let machines = Box::pin(clb::removal(&scene)).await?;
+        let context = DraftContext::look(&self.shared, request, settings).await?;
+        let nodes = Box::pin(cns::removal(&context)).await?;
+        let machines = Box::pin(clb::removal(&context)).await?;
         Ok(chain(nodes, [machines]))
     }
 }
 
-/// Nothing is done while a person has to put something right.
+/// A plan without steps: a person has to fix these faults first.
 fn refusal(request: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -> PreparedPlan {
     let plan = Plan {
         unread: true,

@@ -35,7 +35,7 @@ use crate::config::MetricsMode;
 use crate::context::Context;
 use crate::{lock, remember};
 use certificate::ClientCertificate;
-use targets::{Endpoint, Member, Stray, members, strays};
+use targets::{Endpoint, Stray, Target, strays, targets};
 
 pub use objects::{CONFIG_MAP, SECRET};
 pub use scrape::{AT_ONCE, EVERY, PATIENCE};
@@ -66,7 +66,7 @@ struct View {
     cluster_uid: String,
     is_whole: bool,
     endpoint: Option<Endpoint>,
-    members: Vec<Member>,
+    targets: Vec<Target>,
     strays: Vec<Stray>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Cmon {
     endpoint: Remembered,
     shown: Mutex<Shown>,
     /// What was told about which object, so that it is told once.
-    told: Mutex<BTreeMap<(String, &'static str), String>>,
+    reported: Mutex<BTreeMap<(String, &'static str), String>>,
 }
 
 impl Cmon {
@@ -103,7 +103,7 @@ impl Cmon {
             group: targets::group(&config.cluster_name),
             endpoint: Remembered::default(),
             shown: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         })
     }
 
@@ -135,9 +135,9 @@ impl Cmon {
 
     /// Keeps the view and the list of machines up to date.
     async fn follow(&self, cluster: &dyn Cluster, board: &Board) {
-        let mut changes = self.context.site.roll.changes();
+        let mut changes = self.context.data_center.machines.changes();
         loop {
-            self.context.interest.show();
+            self.context.activity.record();
             let last = board.view.borrow().clone();
             let pause = match self.look(cluster, last.as_deref()).await {
                 Ok(view) => {
@@ -170,8 +170,8 @@ impl Cmon {
         let nodes = cluster.nodes();
         let machines = match (
             self.context
-                .site
-                .roll
+                .data_center
+                .machines
                 .recent(self.context.config.resync)
                 .await,
             last,
@@ -191,11 +191,11 @@ impl Cmon {
             }
             (Err(error), None) => return Err(LookError::Machines(error)),
         };
-        let members = members(&nodes, &machines.machines, &cluster_uid);
+        let targets = targets(&nodes, &machines.machines, &cluster_uid);
         Ok(View {
             endpoint: self.endpoint().await,
-            strays: strays(&members, &machines.machines, &cluster_uid),
-            members,
+            strays: strays(&targets, &machines.machines, &cluster_uid),
+            targets,
             cluster_uid,
             is_whole,
         })
@@ -214,7 +214,7 @@ impl Cmon {
             return endpoint.clone();
         }
         let asked = Instant::now();
-        match self.context.site.api.services().await {
+        match self.context.data_center.api.services().await {
             Ok(services) => {
                 let url = services.get("cmon").map(|url| BaseUrl::parse(url));
                 let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
@@ -240,7 +240,7 @@ impl Cmon {
 
     fn show_machines(&self, view: &View) {
         if let Some(endpoint) = &view.endpoint {
-            lock(&self.shown).discovery = Some(targets::discovery(endpoint, &view.members));
+            lock(&self.shown).discovery = Some(targets::discovery(endpoint, &view.targets));
         }
     }
 }
@@ -259,11 +259,11 @@ impl Cmon {
         );
         let key = (object, reason);
         {
-            let mut told = lock(&self.told);
-            if told.get(&key) == Some(&message) {
+            let mut reported = lock(&self.reported);
+            if reported.get(&key) == Some(&message) {
                 return;
             }
-            remember(&mut told, MOST_TOLD, key, message.clone());
+            remember(&mut reported, MOST_TOLD, key, message.clone());
         }
         warn!(
             cloud = self.context.cloud,
@@ -277,9 +277,9 @@ impl Cmon {
     /// It is well again: the next time is news.
     fn forget(&self, kind: &str, namespace: &str, name: &str, reasons: &[&'static str]) {
         let object = format!("{kind}/{namespace}/{name}");
-        let mut told = lock(&self.told);
+        let mut reported = lock(&self.reported);
         for reason in reasons {
-            told.remove(&(object.clone(), *reason));
+            reported.remove(&(object.clone(), *reason));
         }
     }
 }

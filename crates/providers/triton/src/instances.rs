@@ -13,10 +13,10 @@
 //! the list has pages, because a machine can slip between pages.
 
 mod describe;
-mod find;
+mod mass_disappearance;
+mod question;
 #[cfg(test)]
 mod tests;
-mod vanishing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,15 +34,15 @@ use uuid::Uuid;
 
 use crate::api::{ApiError, Machine, MachineRead};
 use crate::context::Context;
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 use crate::{lock, remember};
 use describe::{Knowledge, describe, power};
-use find::{Match, Question, find, question};
-use vanishing::{Judgement, Vanishing};
+use mass_disappearance::{Judgement, MassDisappearance};
+use question::{Match, Question, find, question};
 
 pub use describe::PREFIX;
 pub(crate) use describe::{is_own_label, is_public, zones_of};
-pub use find::{INSTANCE_ID, dnsify};
+pub use question::{INSTANCE_ID, dnsify};
 
 /// A list of that age is not asked for again to look for what it does not show.
 const LIST_AGE: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub(crate) struct Machines {
     context: Arc<Context>,
     /// What was told about nodes (by uid) that several machines fit, so that it is told once.
     ambiguous: Mutex<BTreeMap<String, String>>,
-    vanishing: Mutex<Vanishing>,
+    mass_disappearance: Mutex<MassDisappearance>,
     /// Counts the credentials. What some answered is void once the number has changed.
     credentials: AtomicU64,
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
@@ -84,7 +84,7 @@ impl Machines {
         Self {
             context: Arc::clone(context),
             ambiguous: Mutex::default(),
-            vanishing: Mutex::default(),
+            mass_disappearance: Mutex::default(),
             credentials: AtomicU64::new(0),
             names: Mutex::default(),
         }
@@ -98,7 +98,7 @@ impl Machines {
 
     /// One answer for each node. `whole`: with addresses and labels, not only whether it is there.
     async fn answers(&self, nodes: &[Arc<Node>], whole: bool) -> Vec<Lookup> {
-        self.context.interest.show();
+        self.context.activity.record();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
         let open: Vec<usize> = (0..nodes.len())
@@ -132,7 +132,7 @@ impl Machines {
             }
         };
         let account = if self.context.config.nodes.name_match || whole {
-            self.context.site.account().await.ok()
+            self.context.data_center.account().await.ok()
         } else {
             None
         };
@@ -213,14 +213,14 @@ impl Machines {
         age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
         let start = Instant::now();
-        let listing = self.context.site.roll.recent(age).await?;
+        let listing = self.context.data_center.machines.recent(age).await?;
         let open = |(_, question): &(&Node, &Question)| match question {
             Question::Machine(id) => !listing.machines.contains_key(id),
             _ => true,
         };
         let old = start.saturating_duration_since(listing.asked) > LIST_AGE;
         if old && asked.iter().any(open) {
-            return self.context.site.roll.recent(LIST_AGE).await;
+            return self.context.data_center.machines.recent(LIST_AGE).await;
         }
         Ok(listing)
     }
@@ -246,7 +246,7 @@ impl Machines {
                     node.name,
                     ids.join(", ")
                 );
-                self.tell_ambiguous(node, &text);
+                self.report_ambiguous(node, &text);
                 let text = format!("{AMBIGUOUS}: {text}");
                 Err(CloudError::new(CloudErrorKind::Conflict, text))
             }
@@ -254,14 +254,14 @@ impl Machines {
     }
 
     /// Tells once that several machines fit a node; once more if they are others.
-    fn tell_ambiguous(&self, node: &Node, text: &str) {
-        let mut told = lock(&self.ambiguous);
-        if told.get(&node.uid).is_some_and(|before| before == text) {
+    fn report_ambiguous(&self, node: &Node, text: &str) {
+        let mut reported = lock(&self.ambiguous);
+        if reported.get(&node.uid).is_some_and(|before| before == text) {
             return;
         }
         let (uid, most) = (node.uid.clone(), AMBIGUOUS_REMEMBERED);
-        remember(&mut told, most, uid, text.to_owned());
-        self.context.news.warn_on(node, AMBIGUOUS, text);
+        remember(&mut reported, most, uid, text.to_owned());
+        self.context.events.warn_on(node, AMBIGUOUS, text);
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
@@ -298,14 +298,14 @@ impl Machines {
         ids: impl Iterator<Item = Uuid>,
     ) -> Vec<(Uuid, Result<MachineRead, ApiError>)> {
         stream::iter(ids)
-            .map(|id| async move { (id, self.context.site.api.machine(id).await) })
+            .map(|id| async move { (id, self.context.data_center.api.machine(id).await) })
             .buffered(READS_AT_ONCE)
             .collect()
             .await
     }
 
     async fn confirm(&self, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
-        let proof = self.context.site.proof().await;
+        let proof = self.context.data_center.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -344,16 +344,16 @@ impl Machines {
         if live.is_empty() {
             return Ok(Vec::new());
         }
-        let (region, zone) = self.context.site.place().await?;
+        let (region, zone) = self.context.data_center.region_and_zone().await?;
         let machines: Vec<&Machine> = live.iter().map(|(_, machine)| *machine).collect();
-        let networks = self.context.site.networks_of(&machines).await?;
+        let networks = self.context.data_center.networks_of(&machines).await?;
         let names = match account {
             Some(_) => self.names(&machines).await,
             None => BTreeMap::new(),
         };
         let mut described = Vec::new();
         for (at, machine) in live {
-            let with_nics = match self.context.site.with_nics(machine).await {
+            let with_nics = match self.context.data_center.with_nics(machine).await {
                 Ok(machine) => machine,
                 Err(error) => {
                     described.push(Err(error));
@@ -416,18 +416,18 @@ impl Machines {
                     Lookup::NotMine | Lookup::CannotTell(_) => None,
                 }
             });
-        let judged = lock(&self.vanishing).judge(seen, Instant::now());
-        let Judgement::Wait { gone, of, news } = judged else {
+        let judged = lock(&self.mass_disappearance).judge(seen, Instant::now());
+        let Judgement::Wait { gone, of, events } = judged else {
             return answers;
         };
         let text = format!(
             "{gone} of {of} machines of nodes are gone at once; that is believed after {} min",
-            vanishing::LASTING.as_secs() / 60
+            mass_disappearance::LASTING.as_secs() / 60
         );
-        if news {
+        if events {
             warn!("{MASS}: {text}");
             self.context
-                .news
+                .events
                 .warn(Regarding::manager(), MASS, text.as_str());
             self.context.metrics.mass_disappearances.inc();
         }
@@ -444,8 +444,8 @@ impl Machines {
     async fn check(&self) -> Result<(), CloudError> {
         let credentials = self.credentials.load(Ordering::Acquire);
         let now = Instant::now();
-        self.context.site.roll.since(now).await?;
-        self.context.site.account_since(Some(now)).await?;
+        self.context.data_center.machines.since(now).await?;
+        self.context.data_center.account_since(Some(now)).await?;
         if credentials != self.credentials.load(Ordering::Acquire) {
             let text = "the credentials changed while machines were listed";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));

@@ -1,14 +1,13 @@
 //! Routes to pods on the account's fabric networks.
 //!
 //! ```text
-//!  survey ─▶ networks, machines ─▶ which networks get routes ─▶ read each ─▶ want (pure)
-//!  write  ─▶ read a network ─▶ change (pure) ─▶ PUT all its routes ─▶ read it again ─ not as written ─▶ again
+//!  observe ─▶ networks, machines ─▶ which networks get routes ─▶ read each ─▶ want (pure)
+//!  write   ─▶ read a network ─▶ change (pure) ─▶ PUT all its routes ─▶ read again ─ not as written ─▶ again
 //! ```
 //!
-//! The routes of a network are one map, and what a machine is told at its next boot; there is no way to
-//! change one of them alone, and none to notice that somebody else changed another in between. So each
-//! network is read right before it is written, and again right after. Whatever is not about pods stays
-//! as it is, also what nobody understands.
+//! The routes of a network are one map, which machines get at their next boot. The API can neither change
+//! one route alone nor show that somebody else changed another in between. So each network is read right
+//! before it is written, and again right after. Routes that are not to pods, or cannot be parsed, stay.
 
 #[cfg(test)]
 mod tests;
@@ -28,14 +27,14 @@ use crate::api::{ApiError, Network};
 use crate::context::Context;
 use crate::id;
 use crate::lock;
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 use want::{Machines, Managed, changed, hop, is_kept};
 
 pub use want::{
     IPV6_IGNORED, MOST_ENTRIES, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET, SHARED, TOO_MANY,
 };
 
-/// The reason of the event that tells what an operator has to allow.
+/// The reason of the event about what an operator of the data center has to allow.
 pub const NEED_SPOOFING: &str = "RoutesNeedSpoofing";
 /// Writes of one network while somebody else changes it at the same time.
 const WRITES: usize = 3;
@@ -57,7 +56,7 @@ struct Known {
 pub(crate) struct FabricRoutes {
     context: Arc<Context>,
     pod: Option<(String, String)>,
-    /// By network, as of the last survey. Networks of earlier ones stay: what was written there is ours.
+    /// By network, as last observed. Networks seen earlier stay: what was written there is ours.
     known: Mutex<BTreeMap<Uuid, Known>>,
 }
 
@@ -72,31 +71,31 @@ impl FabricRoutes {
     }
 
     async fn look(&self, question: &Question) -> Result<ObservedRoutes, CloudError> {
-        self.context.interest.show();
-        let networks = self.context.site.api.networks().await?;
+        self.context.activity.record();
+        let networks = self.context.data_center.api.networks().await?;
         let listing = self.list(question).await?;
-        let machines = self.seat(question, &listing).await;
+        let machines = self.machines(question, &listing).await;
         let managed = self.read(&networks, question, &machines).await?;
         self.remember(&managed, &machines);
-        Ok(want::survey(question, &managed, &machines))
+        Ok(want::observe(question, &managed, &machines))
     }
 
     async fn list(&self, question: &Question) -> Result<Arc<Listing>, CloudError> {
         let begun = Instant::now();
-        let roll = &self.context.site.roll;
-        let listing = roll.recent(self.context.config.resync).await?;
+        let machine_cache = &self.context.data_center.machines;
+        let listing = machine_cache.recent(self.context.config.resync).await?;
         let old = begun.saturating_duration_since(listing.asked) > LIST_AGE;
         let lacks = |node: &Arc<Node>| {
             let machine = machine_of(node);
             machine.is_some_and(|id| !listing.machines.contains_key(&id))
         };
         if old && question.nodes.iter().any(lacks) {
-            return roll.recent(LIST_AGE).await;
+            return machine_cache.recent(LIST_AGE).await;
         }
         Ok(listing)
     }
 
-    async fn seat(&self, question: &Question, listing: &Listing) -> Machines {
+    async fn machines(&self, question: &Question, listing: &Listing) -> Machines {
         let mut machines = Machines::default();
         for node in question.nodes.iter().chain(&question.others) {
             let Some(id) = machine_of(node) else {
@@ -107,8 +106,8 @@ impl FabricRoutes {
                 machines.lost.insert(node.name.clone(), why);
                 continue;
             };
-            match self.context.site.with_nics(machine).await {
-                Ok(machine) => machines.seat(&node.name, &machine),
+            match self.context.data_center.with_nics(machine).await {
+                Ok(machine) => machines.add_cards(&node.name, &machine),
                 Err(error) => drop(machines.lost.insert(node.name.clone(), error.chain())),
             }
         }
@@ -135,7 +134,11 @@ impl FabricRoutes {
             let Some(vlan) = network.vlan_id.filter(|_| network.fabric && is_named) else {
                 continue;
             };
-            let read = self.context.site.api.fabric_network(vlan, network.id);
+            let read = self
+                .context
+                .data_center
+                .api
+                .fabric_network(vlan, network.id);
             let network = read.await.map_err(refused)?;
             self.context
                 .metrics
@@ -166,7 +169,7 @@ impl FabricRoutes {
             let text = format!("writing routes of network {table:?}, which was never seen");
             return Err(CloudError::new(CloudErrorKind::Unknown, text));
         };
-        let api = &self.context.site.api;
+        let api = &self.context.data_center.api;
         let mut current = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
         for _ in 0..WRITES {
             let routes = changed(&current, steps, &hops);
@@ -190,7 +193,7 @@ impl FabricRoutes {
         question: &Question,
         steps: &[RouteStep],
     ) -> Vec<Result<(), CloudError>> {
-        self.context.interest.show();
+        self.context.activity.record();
         let outcome = self.replace(question, steps).await;
         let hops = |step: &RouteStep| {
             let table = Uuid::try_parse(&step.route().table).ok()?;

@@ -1,13 +1,13 @@
 //! Mode `cns`: a DNS name of the nodes, by tags of their machines.
 //!
 //! ```text
-//!  nodes, endpoints ─▶ members ─┐                        ┌─ tags, machine by machine (the keeper)
+//!  nodes, endpoints ─▶ targets ─┐                        ┌─ tags, machine by machine (tag reconciler)
 //!  networks, names ─▶ naming ───┼─▶ plan ─▶ execute ─────┼─ firewall rules
 //!  all Services ─▶ labels ──────┘  (pure)                └─ until the name is published ─▶ status
 //! ```
 //!
-//! DNS has no health check: only nodes that are Ready are members. A label that no Service wants any
-//! more goes with the next plan of any Service, if every Service is known and can be understood.
+//! DNS has no health check: only nodes that are Ready are targets. A label that no Service wants any more
+//! goes with the next plan of any Service, if every Service is known and its settings are valid.
 
 mod check;
 mod execute;
@@ -29,12 +29,12 @@ use bowline_core::{
 };
 use uuid::Uuid;
 
-use super::members::{self, Chosen, Circumstances, Nodes, recorded, sooner};
-use super::names;
+use super::dns_names;
+use super::draft_context::DraftContext;
 use super::naming::{Choice, Zones, addresses_on};
-use super::parts::{LABEL, NAME, new, push_names, remark, services, withdrawn};
-use super::scene::DraftContext;
 use super::settings::{INVALID, Settings, table};
+use super::steps::{LABEL, NAME, new, note, push_names, services, withdrawn};
+use super::targets::{self, Chosen, Circumstances, Nodes, recorded, sooner};
 use crate::api::{Machine, TagValue};
 use crate::tags::{self, NODE, Ports, SERVICES};
 use execute::{Action, CnsActions, Ending, NAME_LIMIT};
@@ -44,87 +44,87 @@ use publish::Shown;
 
 pub(crate) use orphans::{marked, remove_orphan};
 
-/// For how long the DNS names of members are believed.
+/// How long cached DNS names of targets are used.
 const NAMES_AGE: Duration = Duration::from_secs(30);
-/// When to look again for a zone that nobody knows yet.
+/// When to look again for a zone that is not known yet.
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
 struct PlanInputs<'a> {
-    scene: &'a DraftContext<'a>,
+    context: &'a DraftContext<'a>,
     builder: PlanBuilder<Action>,
     works: Vec<Work>,
-    has_members: bool,
+    has_targets: bool,
     ending: Ending,
 }
 
-/// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
-pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
-    let mut making = PlanInputs::new(scene);
-    making.look();
-    let (mut faults, notices) = check::check(&scene.request.service, &scene.settings);
-    making.builder.plan.notices = notices;
-    faults.extend(network_fault(scene));
-    faults.extend(conflict(scene));
-    if faults.is_empty() && !scene.account.triton_cns_enabled {
-        if scene.shared.config.cns_enable_account {
-            making.enable_names();
-            return Ok(making.done());
+/// The plan for a Service in this mode; its annotations are valid.
+pub(crate) async fn draft(context: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let mut inputs = PlanInputs::new(context);
+    inputs.look();
+    let (mut faults, notices) = check::check(&context.request.service, &context.settings);
+    inputs.builder.plan.notices = notices;
+    faults.extend(network_fault(context));
+    faults.extend(conflict(context));
+    if faults.is_empty() && !context.account.triton_cns_enabled {
+        if context.shared.config.cns_enable_account {
+            inputs.enable_names();
+            return Ok(inputs.done());
         }
-        faults.push(disabled(scene));
+        faults.push(disabled(context));
     }
     if faults.is_empty() {
-        Box::pin(making.plan()).await?;
+        Box::pin(inputs.plan()).await?;
     } else {
-        making.builder.plan.problems.extend(faults);
-        making.keep_publication();
+        inputs.builder.plan.problems.extend(faults);
+        inputs.keep_publication();
     }
-    Ok(making.done())
+    Ok(inputs.done())
 }
 
-/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
-pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
-    let mut making = PlanInputs::new(scene);
-    let claims = making.claims(Goal::Absent);
-    let former = making.look();
-    let shared = shared_entries(scene, &claims);
+/// The plan that removes a Service from this mode: empty if it has nothing of it.
+pub(crate) async fn removal(context: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let mut inputs = PlanInputs::new(context);
+    let claims = inputs.claims(Goal::Absent);
+    let former = inputs.look();
+    let shared = shared_entries(context, &claims);
     let mut wanted = BTreeMap::new();
     for label in former {
-        if label == scene.label {
+        if label == context.label {
             wanted.insert(label.to_owned(), shared.clone());
         } else if claims.is_stale(label) {
             wanted.insert(label.to_owned(), BTreeMap::new());
         }
     }
     let none = BTreeSet::new();
-    making.plan_tags(&Nodes::default(), &wanted, &claims, (&none, &none));
-    if scene.request.goal == Goal::Absent {
-        making.plan_rules(&[]).await?;
-        scene
+    inputs.plan_tags(&Nodes::default(), &wanted, &claims, (&none, &none));
+    if context.request.goal == Goal::Absent {
+        inputs.plan_rules(&[]).await?;
+        context
             .shared
             .metrics
-            .forget_service(&scene.request.service.key.to_string());
+            .forget_service(&context.request.service.key.to_string());
     }
-    scene
+    context
         .shared
-        .memory
-        .holds_nothing(&scene.request.service.uid);
-    making.ending.publication = withdrawn();
-    Ok(making.done())
+        .state
+        .holds_nothing(&context.request.service.uid);
+    inputs.ending.publication = withdrawn();
+    Ok(inputs.done())
 }
 
-pub(crate) fn is_involved(scene: &DraftContext<'_>) -> bool {
-    own_machines(scene).any(|it| members::carries(&it.tags, &scene.label))
+pub(crate) fn is_involved(context: &DraftContext<'_>) -> bool {
+    own_machines(context).any(|it| targets::carries(&it.tags, &context.label))
 }
 
-fn own_machines<'a>(scene: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
-    let ours = TagValue::from(scene.cluster);
-    let machines = scene.listing.machines.values();
+fn own_machines<'a>(context: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
+    let ours = TagValue::from(context.cluster);
+    let machines = context.listing.machines.values();
     machines.filter(move |it| it.tags.get(NODE) == Some(&ours))
 }
 
 /// What stays of a label that other Services have too: what is there, without the ports that are this
 /// one's alone.
-fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
+fn shared_entries(context: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
     if claims.sharers.is_empty() {
         return BTreeMap::new();
     }
@@ -135,19 +135,19 @@ fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, P
         .collect();
     let left = |machine: &Machine| -> Ports {
         let items = services(&machine.tags).into_iter();
-        let same = items.filter(|it| it.name == scene.label);
+        let same = items.filter(|it| it.name == context.label);
         let ports: Ports = same.map(|it| it.port).collect();
         ports.intersection(&theirs).copied().collect()
     };
-    own_machines(scene)
+    own_machines(context)
         .map(|machine| (machine.id, left(machine)))
         .filter(|(_, ports)| !ports.is_empty())
         .collect()
 }
 
-fn network_fault(scene: &DraftContext<'_>) -> Option<Problem> {
-    let (name, origin) = scene.named_network()?;
-    if scene.network_named(name).is_some() {
+fn network_fault(context: &DraftContext<'_>) -> Option<Problem> {
+    let (name, origin) = context.named_network()?;
+    if context.network_named(name).is_some() {
         return None;
     }
     let (reason, origin) = match origin {
@@ -161,22 +161,22 @@ fn network_fault(scene: &DraftContext<'_>) -> Option<Problem> {
 }
 
 /// A machine of somebody else's already has the label.
-pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Problem> {
-    if scene.settings.cns_service.is_some() {
+pub(crate) fn conflict(context: &DraftContext<'_>) -> Option<Problem> {
+    if context.settings.cns_service.is_some() {
         // Said so on purpose.
         return None;
     }
-    let ours = TagValue::from(scene.cluster);
+    let ours = TagValue::from(context.cluster);
     let is_ours = |machine: &Machine| {
-        scene.is_node(machine.id)
+        context.is_node(machine.id)
             || machine.tags.get(NODE) == Some(&ours)
             || machine.tags.get(tags::BALANCER) == Some(&ours)
     };
     let carries = |machine: &Machine| {
         let items = services(&machine.tags);
-        items.iter().any(|it| it.name == scene.label)
+        items.iter().any(|it| it.name == context.label)
     };
-    let mut machines = scene.listing.machines.values();
+    let mut machines = context.listing.machines.values();
     let other = machines.find(|it| !is_ours(it) && carries(it))?;
     Some(Problem {
         reason: "CNSNameConflict",
@@ -185,148 +185,152 @@ pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Problem> {
              label, or shares this one on purpose",
             other.name,
             other.id,
-            scene.label,
+            context.label,
             table::CNS_SERVICE.key
         ),
     })
 }
 
-pub(crate) fn disabled(scene: &DraftContext<'_>) -> Problem {
+pub(crate) fn disabled(context: &DraftContext<'_>) -> Problem {
     Problem {
         reason: "CNSDisabled",
         message: format!(
             "the name service (CNS) is switched off for account {}: switch triton_cns_enabled on, or let \
              us with cns-enable-account",
-            scene.account.login
+            context.account.login
         ),
     }
 }
 
 impl<'a> PlanInputs<'a> {
-    fn new(scene: &'a DraftContext<'a>) -> Self {
+    fn new(context: &'a DraftContext<'a>) -> Self {
         Self {
-            scene,
+            context,
             builder: PlanBuilder::default(),
             works: Vec::new(),
-            has_members: false,
+            has_targets: false,
             ending: Ending::default(),
         }
     }
 
-    /// Shows what is there of the Service, and says under which labels.
+    /// Puts what exists of the Service into the plan, and returns its labels.
     fn look(&mut self) -> BTreeSet<&'a str> {
-        let scene = self.scene;
-        let recorded = own_machines(scene).flat_map(|it| recorded(&it.tags));
-        let labels = labels::former(&scene.request.service, &scene.label, &recorded.collect());
-        self.builder.plan.found = plan::found(&scene.listing, scene.cluster, &labels);
+        let context = self.context;
+        let recorded = own_machines(context).flat_map(|it| recorded(&it.tags));
+        let labels = labels::former(
+            &context.request.service,
+            &context.label,
+            &recorded.collect(),
+        );
+        self.builder.plan.found = plan::found(&context.listing, context.cluster, &labels);
         labels
     }
 
     fn claims(&self, goal: Goal) -> Claims {
         let DraftContext {
             shared, request, ..
-        } = self.scene;
+        } = self.context;
         let reader = Reader {
             config: &shared.config,
             cluster_name: &shared.cluster_name,
-            cluster: self.scene.cluster,
+            cluster: self.context.cluster,
         };
-        let claims = Claims::gather(request, goal, &self.scene.label, reader);
-        let there = own_machines(self.scene).flat_map(|it| recorded(&it.tags));
+        let claims = Claims::gather(request, goal, &self.context.label, reader);
+        let there = own_machines(self.context).flat_map(|it| recorded(&it.tags));
         shared
-            .memory
+            .state
             .note_wanted(claims.of(there.map(str::to_owned)));
         claims
     }
 
     fn keep_publication(&mut self) {
-        self.ending.publication.ingress = self.scene.request.service.ingress.clone();
+        self.ending.publication.ingress = self.context.request.service.ingress.clone();
     }
 
     fn enable_names(&mut self) {
-        let account = &self.scene.account;
+        let account = &self.context.account;
         let why = "the Service needs the name service";
         push_names(&mut self.builder, account, why, Action::EnableNames);
         self.keep_publication();
     }
 
     async fn plan(&mut self) -> Result<(), DraftError> {
-        let scene = self.scene;
-        let service = &scene.request.service;
-        scene.shared.memory.forget_others(&scene.request.all);
+        let context = self.context;
+        let service = &context.request.service;
+        context.shared.state.forget_others(&context.request.all);
         let claims = self.claims(Goal::Present);
-        let not_ready = scene.shared.memory.not_ready(&scene.request.nodes);
-        let chosen = self.members(service, &scene.settings, &not_ready);
+        let not_ready = context.shared.state.not_ready(&context.request.nodes);
+        let chosen = self.targets(service, &context.settings, &not_ready);
         let mut entries = BTreeMap::new();
-        let own = check::ports(service, scene.settings.port_mode);
+        let own = check::ports(service, context.settings.port_mode);
         add_entries(&mut entries, &chosen, &own);
         for sharer in &claims.sharers {
-            let others = self.members(&sharer.service, &sharer.settings, &not_ready);
+            let others = self.targets(&sharer.service, &sharer.settings, &not_ready);
             let ports = check::ports(&sharer.service, sharer.settings.port_mode);
             add_entries(&mut entries, &others, &ports);
         }
         self.ending.again = chosen.again;
         self.builder.plan.notices.extend(chosen.notices.clone());
-        self.builder.plan.notices.extend(scene.nodes.notices());
-        let foreign: Vec<Arc<Node>> = scene.nodes.foreign.values().cloned().collect();
-        scene.shared.tell_nodes(
+        self.builder.plan.notices.extend(context.nodes.notices());
+        let foreign: Vec<Arc<Node>> = context.nodes.foreign.values().cloned().collect();
+        context.shared.report_on_nodes(
             "MachineOwnedByOtherCluster",
             &foreign,
             "its machine bears the mark of another cluster and serves no Service of this one",
         );
-        self.tell_pending();
-        self.builder.plan.wanted = plan::wanted(&scene.listing, &scene.label, &entries);
-        let wanted = BTreeMap::from([(scene.label.clone(), entries)]);
-        let (left, unclear) = (scene.left(), scene.unclear());
-        self.plan_tags(&scene.nodes, &wanted, &claims, (&left, &unclear));
-        let machines: Vec<Machine> = scene.with_nics(&chosen).await?;
+        self.report_pending();
+        self.builder.plan.wanted = plan::wanted(&context.listing, &context.label, &entries);
+        let wanted = BTreeMap::from([(context.label.clone(), entries)]);
+        let (left, unclear) = (context.left(), context.unclear());
+        self.plan_tags(&context.nodes, &wanted, &claims, (&left, &unclear));
+        let machines: Vec<Machine> = context.with_nics(&chosen).await?;
         self.plan_rules(&machines).await?;
         Box::pin(self.plan_name(&machines)).await;
         self.follow_label_change(&claims);
         Ok(())
     }
 
-    fn members(
+    fn targets(
         &self,
         service: &Service,
         settings: &Settings,
         not_ready: &BTreeMap<String, Duration>,
     ) -> Chosen {
-        let scene = self.scene;
+        let context = self.context;
         let none = BTreeSet::new();
         let local = service.traffic_policy == TrafficPolicy::Local;
-        let endpoints = scene.request.endpoints.as_ref().filter(|_| local);
+        let endpoints = context.request.endpoints.as_ref().filter(|_| local);
         let serving = endpoints.map(|it| it.get(&service.key).unwrap_or(&none));
         let here = Circumstances {
             settings,
-            label: &scene.label,
+            label: &context.label,
             serving,
             not_ready,
         };
-        let mut chosen = members::choose(&scene.nodes, here);
-        let memory = &scene.shared.memory;
-        let lasting = memory.without_endpoints(service, chosen.lacks_endpoints);
+        let mut chosen = targets::choose(&context.nodes, here);
+        let state = &context.shared.state;
+        let lasting = state.without_endpoints(service, chosen.lacks_endpoints);
         chosen.without_endpoints_for(lasting);
         chosen
     }
 
-    /// Machines whose tags do not change are told about and not waited for.
-    fn tell_pending(&mut self) {
-        let nodes = &self.scene.nodes.ours;
-        let shared = self.scene.shared;
-        let pending = shared.memory.pending(|id| nodes.contains_key(&id));
+    /// Reports machines whose tags do not change; the plan does not wait for them.
+    fn report_pending(&mut self) {
+        let nodes = &self.context.nodes.ours;
+        let shared = self.context.shared;
+        let pending = shared.state.pending(|id| nodes.contains_key(&id));
         let text =
             "the tags of its machine do not change, perhaps because its compute node is down";
         let of = |id: &Uuid| nodes.get(id).map(|it| it.node.clone());
         let their_nodes: Vec<Arc<Node>> = pending.keys().filter_map(of).collect();
-        shared.tell_nodes("CNSTagPending", &their_nodes, text);
+        shared.report_on_nodes("CNSTagPending", &their_nodes, text);
         if !pending.is_empty() {
             self.builder.plan.notices.push(Notice {
                 warning: true,
                 reason: "CNSTagPending",
                 message: format!(
                     "the tags of machines [{}] do not change, perhaps because their compute node is down; \
-                     they are tried again every minute, and nobody waits for them",
+                     they are tried again every minute, and nothing waits for them",
                     name_list(pending.values().map(String::as_str))
                 ),
             });
@@ -340,37 +344,37 @@ impl<'a> PlanInputs<'a> {
         claims: &Claims,
         (left, unclear): (&BTreeSet<Uuid>, &BTreeSet<Uuid>),
     ) {
-        let scene = self.scene;
-        let keeper = &scene.shared.keeper;
-        let unsettled = keeper.unsettled();
+        let context = self.context;
+        let reconciler = &context.shared.tags;
+        let unreconciled = reconciler.unreconciled();
         let request = plan::CnsRequest {
-            cluster: scene.cluster,
+            cluster: context.cluster,
             is_held: &|machine, label| {
-                execute::is_held(scene.shared, &scene.request.service.uid, machine, label)
+                execute::is_held(context.shared, &context.request.service.uid, machine, label)
             },
-            unsettled: &unsettled,
+            unreconciled: &unreconciled,
             nodes,
             labels,
             claims,
             left,
             unclear,
         };
-        let works = request.works(&scene.listing, |machine, label, ports| {
-            keeper.shows(scene.cluster, (machine.id, &machine.tags), label, ports)
+        let works = request.works(&context.listing, |machine, label, ports| {
+            reconciler.shows(context.cluster, (machine.id, &machine.tags), label, ports)
         });
         let mut bad = Vec::new();
         for work in works {
             self.await_tags_before(Some(&work));
-            let machine = scene.listing.machines.get(&work.machine);
+            let machine = context.listing.machines.get(&work.machine);
             let tags = machine.map(|it| it.tags.clone()).unwrap_or_default();
-            match plan::preview(&tags, &work, scene.cluster) {
+            match plan::preview(&tags, &work, context.cluster) {
                 Ok(changes) => {
                     let reason = work.reason();
                     let impact = plan::impact(&work, &tags, labels);
-                    let remark = remark(impact, Some(&reason), &[]);
+                    let note = note(impact, Some(&reason), &[]);
                     let action = Action::Tags(self.works.len());
                     self.builder
-                        .change(plan::object(&work), changes, &remark, action);
+                        .change(plan::object(&work), changes, &note, action);
                     self.works.push(work);
                 }
                 Err(notice) => {
@@ -381,13 +385,13 @@ impl<'a> PlanInputs<'a> {
             }
         }
         self.await_tags_before(None);
-        let text = format!("tag {SERVICES} of its machine cannot be understood and is left alone");
-        if scene.request.goal == Goal::Present {
-            scene.shared.tell_nodes("BadCNSTag", &bad, &text);
+        let text = format!("tag {SERVICES} of its machine cannot be parsed and stays untouched");
+        if context.request.goal == Goal::Present {
+            context.shared.report_on_nodes("BadCNSTag", &bad, &text);
         }
-        let members = labels.values().flat_map(BTreeMap::keys);
+        let targets = labels.values().flat_map(BTreeMap::keys);
         let written: BTreeSet<Uuid> = self.works.iter().map(|it| it.machine).collect();
-        self.has_members = members.into_iter().any(|id| !written.contains(id));
+        self.has_targets = targets.into_iter().any(|id| !written.contains(id));
     }
 
     /// What machines get shows before others lose it, and all of it before the plan ends.
@@ -399,33 +403,32 @@ impl<'a> PlanInputs<'a> {
             return;
         }
         let why = "machines show their tags some seconds later";
-        let remark = remark(Impact::None, Some(why), &[]);
-        let object = new(LABEL, &self.scene.label);
-        self.builder
-            .wait(object, &remark, Action::AwaitTags { puts });
+        let note = note(Impact::None, Some(why), &[]);
+        let object = new(LABEL, &self.context.label);
+        self.builder.wait(object, &note, Action::AwaitTags { puts });
     }
 
     /// The name, where it is published, and what is shown of it.
     async fn plan_name(&mut self, machines: &[Machine]) {
-        let scene = self.scene;
+        let context = self.context;
         let ids: Vec<Uuid> = machines.iter().map(|it| it.id).collect();
-        let names = names::read(scene.shared, &ids, NAMES_AGE).await;
-        let members: Vec<&Machine> = machines.iter().collect();
-        let network = scene.named_network().map(|it| it.0);
+        let names = dns_names::read(context.shared, &ids, NAMES_AGE).await;
+        let targets: Vec<&Machine> = machines.iter().collect();
+        let network = context.named_network().map(|it| it.0);
         let zones = Zones {
-            networks: &scene.networks,
-            account: scene.account.id,
-            members: &members,
+            networks: &context.networks,
+            account: context.account.id,
+            targets: &targets,
             names: &names,
-            internal: scene.settings.internal,
-            network: network.and_then(|it| scene.network_named(it)),
-            zone: scene.configured_zone(),
-            published: scene.published(),
+            internal: context.settings.internal,
+            network: network.and_then(|it| context.network_named(it)),
+            zone: context.configured_zone(),
+            published: context.published(),
         };
         let (hostname, network) = match zones.choose() {
             Choice::Place(place) => {
-                self.tell_other_zones(&place.others);
-                let hostname = format!("{}.{}", scene.label, place.suffix);
+                self.report_other_zones(&place.others);
+                let hostname = format!("{}.{}", context.label, place.suffix);
                 (Some(hostname), place.network)
             }
             Choice::Unclear(zones) => {
@@ -436,8 +439,8 @@ impl<'a> PlanInputs<'a> {
                 if !machines.is_empty() {
                     self.ending.again = sooner(self.ending.again, ZONE_PAUSE);
                 }
-                let begin = format!("{}.svc.", scene.label);
-                let published = scene.published().filter(|it| it.starts_with(&begin));
+                let begin = format!("{}.svc.", context.label);
+                let published = context.published().filter(|it| it.starts_with(&begin));
                 (published.map(str::to_owned), None)
             }
         };
@@ -446,17 +449,17 @@ impl<'a> PlanInputs<'a> {
         }
         let addresses = machines
             .iter()
-            .flat_map(|it| addresses_on(it, network, &scene.networks))
+            .flat_map(|it| addresses_on(it, network, &context.networks))
             .collect();
         let shown = Shown {
-            settings: &scene.settings,
+            settings: &context.settings,
             hostname: hostname.as_deref(),
             addresses: &addresses,
-            has_ip_mode: scene.request.has_ip_mode,
+            has_ip_mode: context.request.has_ip_mode,
         };
         let (ingress, notice) = shown.ingress();
         self.builder.plan.notices.extend(notice);
-        let status = shown.status(&scene.request.service);
+        let status = shown.status(&context.request.service);
         self.ending.publication = Publication {
             annotations: BTreeMap::from([(table::STATUS.key.to_owned(), status)]),
             ingress,
@@ -473,18 +476,18 @@ impl<'a> PlanInputs<'a> {
     ) {
         let DraftContext {
             shared, request, ..
-        } = self.scene;
+        } = self.context;
         let there = names
             .values()
             .any(|names| names.iter().any(|it| it == hostname));
         if there && self.works.iter().all(|it| !it.puts()) {
-            shared.memory.arrived(&request.service.uid);
+            shared.state.arrived(&request.service.uid);
             shared
                 .metrics
                 .published(&request.service.key.to_string(), true);
             return;
         }
-        let lasting = shared.memory.awaited(&request.service.uid, hostname);
+        let lasting = shared.state.awaited(&request.service.uid, hostname);
         if lasting.is_some_and(|it| it >= NAME_LIMIT) && !there {
             self.builder.plan.notices.push(not_published(hostname));
             shared
@@ -496,15 +499,15 @@ impl<'a> PlanInputs<'a> {
             return;
         }
         let why = "CNS publishes changes every ten seconds";
-        let remark = remark(Impact::None, Some(why), &[]);
+        let note = note(Impact::None, Some(why), &[]);
         let action = Action::AwaitName {
             hostname: hostname.to_owned(),
-            machines: machines.into_iter().take(names::ASKED).collect(),
+            machines: machines.into_iter().take(dns_names::ASKED).collect(),
         };
-        self.builder.wait(new(NAME, hostname), &remark, action);
+        self.builder.wait(new(NAME, hostname), &note, action);
     }
 
-    fn tell_other_zones(&mut self, others: &[String]) {
+    fn report_other_zones(&mut self, others: &[String]) {
         if !others.is_empty() {
             self.builder.plan.notices.push(Notice {
                 warning: false,
@@ -521,38 +524,38 @@ impl<'a> PlanInputs<'a> {
 
     /// A former label goes when another name is shown in its place.
     fn follow_label_change(&mut self, claims: &Claims) {
-        let scene = self.scene;
-        let mut former = own_machines(scene).flat_map(|it| recorded(&it.tags));
-        let label = scene.label.as_str();
+        let context = self.context;
+        let mut former = own_machines(context).flat_map(|it| recorded(&it.tags));
+        let label = context.label.as_str();
         let begin = |label: &str| format!("{label}.svc.");
-        let shown = scene.published().unwrap_or_default();
+        let shown = context.published().unwrap_or_default();
         if former.any(|it| it != label && claims.is_shown(it) && shown.starts_with(&begin(it))) {
             self.ending.again = sooner(self.ending.again, execute::SOON);
         }
     }
 
     fn done(self) -> PreparedPlan {
-        let scene = self.scene;
+        let context = self.context;
         let PlanBuilder { mut plan, actions } = self.builder;
-        if scene.request.goal == Goal::Present {
-            plan.held = scene.holding(&scene.label);
+        if context.request.goal == Goal::Present {
+            plan.held = context.holding(&context.label);
         }
         let before = Publication {
-            ingress: scene.request.service.ingress.clone(),
+            ingress: context.request.service.ingress.clone(),
             withdrawn: self.ending.publication.withdrawn.clone(),
             ..Publication::default()
         };
         let executor = CnsActions {
-            shared: Arc::clone(scene.shared),
-            cluster: scene.cluster.to_owned(),
-            service: scene.request.service.clone(),
+            shared: Arc::clone(context.shared),
+            cluster: context.cluster.to_owned(),
+            service: context.request.service.clone(),
             actions,
             works: self.works,
-            has_members: self.has_members,
+            has_targets: self.has_targets,
             before,
             ending: self.ending,
-            told: BTreeSet::new(),
-            settled: BTreeMap::new(),
+            started: BTreeSet::new(),
+            outcomes: BTreeMap::new(),
             has_failed: false,
         };
         PreparedPlan::new(plan, Box::new(executor))
@@ -560,7 +563,7 @@ impl<'a> PlanInputs<'a> {
 }
 
 fn add_entries(entries: &mut BTreeMap<Uuid, Ports>, chosen: &Chosen, ports: &Ports) {
-    for id in chosen.members.keys() {
+    for id in chosen.targets.keys() {
         entries.entry(*id).or_default().extend(ports);
     }
 }

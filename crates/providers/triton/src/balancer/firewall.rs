@@ -1,13 +1,14 @@
 //! Firewall rules: who may reach the load balancers, and what load balancers may reach. Mostly pure.
 //!
-//! A rule is ours if its description says so: cluster, Service, kind, and a hash of the text that we want.
-//! The server writes texts its own way, so that they are never compared; the hash is.
+//! A rule is ours by its description: cluster, Service, kind, and a hash of the text that we want. The
+//! server rewrites rule texts in its own form, so the hash is compared instead of the text.
 //!
 //! ```text
 //!  Service ─▶ wanted rules ──┐
 //!  the API ─▶ all rules ─────┴─▶ compare ─▶ make, change, remove
 //! ```
 
+mod cache;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Api, ApiError, FirewallRule, WantedRule};
+pub(crate) use cache::RuleCache;
 
 /// Ports of one rule: the limit where the operator has not raised it.
 const MOST_PORTS: usize = 8;
@@ -31,10 +33,10 @@ const MOST_SOURCES: usize = 24;
 /// Digits of a hash, and of a cluster's uid.
 const DIGITS: usize = 8;
 const PREFIX: &str = "bowline";
-/// For how long no Service of that uid may have been seen before its rules count as left behind: a Service
-/// that was made while another one's plan was on its way is not in what that plan knows.
-const DOUBT: Duration = Duration::from_secs(120);
-/// Uids that are remembered as nobody's; beyond, the memory begins anew.
+/// Rules count as orphaned after no Service of their uid was seen for so long: a plan under way does not
+/// know a Service created meanwhile.
+const ORPHAN_AGE: Duration = Duration::from_secs(120);
+/// Bound of the uids remembered as orphaned; the map is emptied when it is full.
 const MOST_ORPHANS: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +99,9 @@ pub(crate) struct Machines<'a> {
     pub(crate) sources: &'a BTreeSet<IpNet>,
     /// Who may read metrics, and where; none if nobody.
     pub(crate) metrics: Option<(&'a BTreeSet<IpNet>, u16)>,
-    /// What load balancers reach on nodes; none if no member has a firewall.
+    /// What load balancers reach on nodes; none if no target has a firewall.
     pub(crate) back: Option<&'a BTreeSet<u16>>,
-    /// The one machine that somebody else looks after; none for those that bear the Service's tag.
+    /// The shared appliance; none for machines that bear the Service's tag.
     pub(crate) shared: Option<Uuid>,
 }
 
@@ -429,7 +431,7 @@ impl Orphans {
             since.clear();
         }
         let since = since.entry(uid.to_owned()).or_insert_with(Instant::now);
-        since.elapsed() >= DOUBT
+        since.elapsed() >= ORPHAN_AGE
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the annotations of a Service say, checked before anything is asked of the cloud. A wrong
-//! value is a fault of that setting, told with its key, its value and what is allowed.
+//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value is a
+//! fault of that setting, reported with its key, its value and what is allowed.
 
 mod read;
 pub mod table;
@@ -90,7 +90,7 @@ pub(crate) enum Check {
     /// As the Service's traffic policy suggests.
     #[default]
     Automatic,
-    /// By a connection, and nothing is said about it.
+    /// By a connection, without an annotation about it.
     Off,
     Given {
         path: Option<String>,
@@ -117,7 +117,7 @@ pub(crate) struct Settings {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClbSettings {
-    /// None: as many as the members need.
+    /// None: as many as the targets need.
     pub(crate) max_rs: Option<u16>,
     /// The first is the subject, the others are its other names.
     pub(crate) certificate_names: Vec<String>,
@@ -169,7 +169,7 @@ impl Settings {
         (settings, reader.problems(INVALID))
     }
 
-    /// What values do not go together; each is right by itself.
+    /// Values that are valid alone but exclude each other.
     fn check_combinations(
         &self,
         service: &Service,
@@ -202,7 +202,8 @@ impl Settings {
     }
 }
 
-/// Whether a Service is to be served at all: it says how, or the configuration does.
+/// Whether a Service is to be served at all: the mode comes from its annotation or class, or from the
+/// configuration.
 pub(crate) fn is_served(service: &Service, config: &LoadBalancerConfig) -> bool {
     config.mode != BalancerMode::None
         || of_class(service).is_some()
@@ -273,7 +274,7 @@ fn machines(reader: &mut AnnotationReader<'_>, service: &Service) -> ClbSettings
     }
 }
 
-/// Which nodes may be members, if the Service says so and can be understood.
+/// The nodes that may be targets, if the Service has a valid selector.
 pub(crate) fn selector(service: &Service) -> Option<Selector> {
     Selector::parse(TABLE.value(service, NODE_SELECTOR)?).ok()
 }

@@ -57,7 +57,7 @@ impl Cmon {
         let certificate = match self.certificate(cluster, known).await {
             Ok(certificate) => Some(certificate),
             Err(error @ CertificateError::KeyNotUsable) => {
-                self.tell_key(cluster, error.to_string());
+                self.report_key(cluster, error.to_string());
                 None
             }
             Err(error) => {
@@ -83,7 +83,7 @@ impl Cmon {
 
     /// The time as the data center has it: that is what certificates are judged by.
     fn now(&self) -> jiff::Timestamp {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         client
             .signer()
             .offset()
@@ -96,7 +96,7 @@ impl Cmon {
         cluster: &dyn Cluster,
         known: Option<ClientCertificate>,
     ) -> Result<ClientCertificate, CertificateError> {
-        let (client, now) = (self.context.site.api.client(), self.now());
+        let (client, now) = (self.context.data_center.api.client(), self.now());
         let connection = client.connection();
         let (account, key) = (connection.login(), &connection.key);
         let is_good = |it: &ClientCertificate| it.is_good(account, key, now);
@@ -173,7 +173,7 @@ impl Cmon {
     }
 
     fn secret(&self, certificate: &ClientCertificate) -> BTreeMap<String, Secret> {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let authorities = client.connection().authorities.as_ref();
         let authorities = authorities.map(|it| ("ca.crt".to_owned(), Secret::new(&it.pem)));
         let certificate = [
@@ -184,7 +184,7 @@ impl Cmon {
     }
 
     fn snippets(&self, cluster: &dyn Cluster, endpoint: &Endpoint) -> BTreeMap<String, Secret> {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let connection = client.connection();
         let place = Place {
             endpoint,
@@ -208,7 +208,7 @@ impl Cmon {
     }
 
     /// Tells that the metrics service does not take the key.
-    pub(super) fn tell_key(&self, cluster: &dyn Cluster, why: String) {
+    pub(super) fn report_key(&self, cluster: &dyn Cluster, why: String) {
         let regarding = about(cluster, "Secret", SECRET);
         self.tell(cluster, regarding, KEY_NOT_USABLE, why);
     }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bowline_core::{AddressKind, Instance, Node, NodeAddress, NodeMetadata, Power};
 use uuid::Uuid;
 
-use super::find::dnsify;
+use super::question::dnsify;
 use crate::api::{Machine, MachineState, Network, Nic};
 use crate::id::provider_id;
 

@@ -4,5 +4,5 @@ mod create;
 mod harness;
 mod modes;
 mod remove;
-mod share;
+mod shared_appliance;
 mod update;

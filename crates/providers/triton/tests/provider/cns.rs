@@ -4,6 +4,6 @@ mod crashes;
 mod create;
 mod faults;
 mod harness;
-mod members;
 mod names;
+mod targets;
 mod update;

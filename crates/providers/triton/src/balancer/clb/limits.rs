@@ -5,7 +5,6 @@ use bowline_core::Problem;
 use crate::balancer::settings::{ClbSettings, table};
 use crate::config::LoadBalancerConfig;
 
-/// The reason of events about it.
 const NOT_ALLOWED: &str = "NotAllowed";
 
 /// What a Service asks for that its operator does not allow.

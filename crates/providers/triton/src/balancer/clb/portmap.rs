@@ -52,9 +52,9 @@ impl Treatment {
         TREATMENTS.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
-    fn of(protocol: BalancingProtocol, tells_sources: bool) -> Self {
+    fn of(protocol: BalancingProtocol, reports_sources: bool) -> Self {
         match protocol {
-            BalancingProtocol::Tcp if tells_sources => Self::TcpProxy,
+            BalancingProtocol::Tcp if reports_sources => Self::TcpProxy,
             BalancingProtocol::Tcp => Self::Tcp,
             BalancingProtocol::Http => Self::Http,
             BalancingProtocol::Https => Self::Https,
@@ -75,7 +75,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// What a Service's backends are checked by, if anything is said about it.
+    /// The health check of a Service's backends, if an annotation sets one.
     fn of(service: &Service, setting: &CheckSetting) -> Option<Self> {
         match setting {
             CheckSetting::Off => None,
@@ -161,7 +161,7 @@ pub(crate) struct Entry {
     pub(crate) treatment: Treatment,
     pub(crate) listen: u16,
     pub(crate) backend: String,
-    /// Their port; none: as DNS says.
+    /// Their port; none: from DNS.
     pub(crate) port: Option<u16>,
     pub(crate) check: Option<Check>,
 }

@@ -1,4 +1,4 @@
-//! The DNS names that machines have now, read one by one and remembered for a while.
+//! The DNS names that machines have now, read one by one and cached for a while.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Shared;
 use crate::api::MachineRead;
 
-/// Members that are asked: one is enough to know that a name is published, and some may be down.
+/// Targets that are asked: one is enough to know that a name is published, and some may be down.
 pub(crate) const ASKED: usize = 3;
 
 /// The names of those machines that can be read; a machine without names has none. Names that were
@@ -21,18 +21,18 @@ pub(crate) async fn read(
     age: Duration,
 ) -> BTreeMap<Uuid, Vec<String>> {
     let reads = machines.iter().take(ASKED).map(|id| async move {
-        if let Some(known) = shared.memory.names(*id, age) {
+        if let Some(known) = shared.state.names(*id, age) {
             return Some((*id, known.to_vec()));
         }
-        match shared.site.api.machine(*id).await {
+        match shared.data_center.api.machine(*id).await {
             Ok(MachineRead::Shown(machine)) => {
                 let names = machine.dns_names.unwrap_or_default();
-                shared.memory.note_names(*id, names.clone().into());
+                shared.state.note_names(*id, names.clone().into());
                 Some((*id, names))
             }
             Ok(MachineRead::Destroyed | MachineRead::Missing(_)) => None,
             Err(error) => {
-                // While the name service is down nothing is known, and nothing follows from that.
+                // While the name service is down this is unknown, and nothing follows from that.
                 debug!(machine = %id, %error, "its names are not known");
                 None
             }

@@ -1,4 +1,4 @@
-//! Which machines serve a Service. Pure: how long something has been so is told by who asks.
+//! Which machines are targets of a Service. Pure: durations come in as values.
 
 #[cfg(test)]
 mod tests;
@@ -13,30 +13,30 @@ use uuid::Uuid;
 use super::settings::Settings;
 use crate::api::{Machine, MachineState, TagValue};
 use crate::id::machine_id;
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 use crate::tags::{NODE, Tags};
 
-/// For so long a node may be not Ready and still be served by: its kubelet may just be late.
+/// A target stays for so long although its node is not Ready: its kubelet may just be late.
 pub(crate) const NOT_READY: Duration = Duration::from_secs(5);
-/// For so long former members stay when no node has an endpoint: pods are being replaced.
+/// Former targets stay for so long when no node has an endpoint: pods are being replaced.
 pub(crate) const NO_ENDPOINT: Duration = Duration::from_secs(30);
 /// The annotation of a Node whose machine bears another cluster's mark, and is this cluster's now.
 const TAKE_OVER: &str = "cloud.tritoncompute/take_over";
 const HIDDEN: &str = "triton.cns.disable";
 
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct Target {
     pub(crate) node: Arc<Node>,
     pub(crate) machine: Machine,
     pub(crate) take_over: bool,
-    /// Whether its owner is not known for the moment: it serves where it does already, and nowhere else.
+    /// Whether its owner is unknown for the moment: it stays a target where it is one, and becomes no new one.
     pub(crate) held: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
     /// Those whose machines are this cluster's to write to, by machine.
-    pub(crate) ours: BTreeMap<Uuid, Member>,
+    pub(crate) ours: BTreeMap<Uuid, Target>,
     /// Those whose machines bear another cluster's mark.
     pub(crate) foreign: BTreeMap<Uuid, Arc<Node>>,
 }
@@ -60,13 +60,13 @@ impl Nodes {
             if others && !take_over {
                 found.foreign.insert(machine.id, node.clone());
             } else {
-                let member = Member {
+                let target = Target {
                     node: node.clone(),
                     machine: machine.clone(),
                     take_over: others,
                     held: false,
                 };
-                found.ours.insert(machine.id, member);
+                found.ours.insert(machine.id, target);
             }
         }
         found
@@ -80,10 +80,10 @@ impl Nodes {
         listing: &Listing,
         cluster: &str,
     ) -> Self {
-        for (id, member) in Self::new(nodes, listing, cluster).ours {
-            let held = Member {
+        for (id, target) in Self::new(nodes, listing, cluster).ours {
+            let held = Target {
                 held: true,
-                ..member
+                ..target
             };
             self.ours.entry(id).or_insert(held);
         }
@@ -92,7 +92,7 @@ impl Nodes {
 
     pub(crate) fn notices(&self) -> Option<Notice> {
         let names = self.foreign.values().map(|node| node.name.as_str());
-        told(names, "MachineOwnedByOtherCluster", |names| {
+        warning(names, "MachineOwnedByOtherCluster", |names| {
             format!(
                 "the machines of nodes [{names}] bear the mark of another cluster ({NODE}) and are left \
                  out; annotation {TAKE_OVER}: \"true\" on a Node takes its machine over"
@@ -101,7 +101,7 @@ impl Nodes {
     }
 }
 
-fn told<'a>(
+fn warning<'a>(
     names: impl Iterator<Item = &'a str>,
     reason: &'static str,
     text: impl FnOnce(String) -> String,
@@ -126,7 +126,7 @@ pub(crate) struct Circumstances<'a> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chosen {
-    pub(crate) members: BTreeMap<Uuid, Member>,
+    pub(crate) targets: BTreeMap<Uuid, Target>,
     /// Whether no node has an endpoint, so that these are who served before.
     pub(crate) lacks_endpoints: bool,
     pub(crate) notices: Vec<Notice>,
@@ -134,12 +134,12 @@ pub(crate) struct Chosen {
     pub(crate) again: Option<Duration>,
 }
 
-/// Chooses who serves by a DNS name, which has no health check.
+/// Chooses the targets of a DNS name, which has no health check.
 pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
     let mut chosen = Chosen::default();
     let mut hidden = Vec::new();
-    for (id, member) in &nodes.ours {
-        let Member { node, machine, .. } = member;
+    for (id, target) in &nodes.ours {
+        let Target { node, machine, .. } = target;
         if !here.settings.node_selector.matches(&node.labels) {
             continue;
         }
@@ -150,7 +150,7 @@ pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
         if machine.state != MachineState::Running {
             continue;
         }
-        if member.held && !carries(&machine.tags, here.label) {
+        if target.held && !carries(&machine.tags, here.label) {
             continue;
         }
         if node.ready != Ready::True {
@@ -161,11 +161,11 @@ pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
             }
             chosen.again = sooner(chosen.again, left);
         }
-        chosen.members.insert(*id, member.clone());
+        chosen.targets.insert(*id, target.clone());
     }
     chosen
         .notices
-        .extend(told(hidden.into_iter(), "CNSDisabledOnNode", |names| {
+        .extend(warning(hidden.into_iter(), "CNSDisabledOnNode", |names| {
             format!(
                 "nodes [{names}] are left out: tag {HIDDEN} of their machines hides them from CNS"
             )
@@ -177,26 +177,26 @@ pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
 }
 
 impl Chosen {
-    /// Only nodes with endpoints; those that served before if there is none.
+    /// Keeps nodes with endpoints; if there is none, those that were targets before.
     fn keep_serving(&mut self, serving: &BTreeSet<String>, label: &str) {
-        let has_endpoints = |member: &Member| serving.contains(&member.node.name);
-        self.lacks_endpoints = !self.members.values().any(has_endpoints);
+        let has_endpoints = |target: &Target| serving.contains(&target.node.name);
+        self.lacks_endpoints = !self.targets.values().any(has_endpoints);
         if self.lacks_endpoints {
-            self.members
-                .retain(|_, member| carries(&member.machine.tags, label));
+            self.targets
+                .retain(|_, target| carries(&target.machine.tags, label));
         } else {
-            self.members.retain(|_, member| has_endpoints(member));
+            self.targets.retain(|_, target| has_endpoints(target));
         }
     }
 
-    /// For so long there has been no endpoint: who served before stays for a while.
+    /// There has been no endpoint for so long: former targets stay for a while.
     pub(crate) fn without_endpoints_for(&mut self, lasting: Duration) {
-        if !self.lacks_endpoints || self.members.is_empty() {
+        if !self.lacks_endpoints || self.targets.is_empty() {
             return;
         }
         let left = NO_ENDPOINT.saturating_sub(lasting);
         if left.is_zero() {
-            self.members.clear();
+            self.targets.clear();
         } else {
             self.again = sooner(self.again, left);
         }
@@ -210,7 +210,7 @@ pub(crate) fn sooner(
     one.into_iter().chain(other.into()).min()
 }
 
-/// Whether the name service leaves a machine out. Only the one value does not hide it.
+/// Whether the name service leaves a machine out. Every value but `false` hides it.
 fn is_hidden(machine: &Machine) -> bool {
     let tag = machine.tags.get(HIDDEN);
     tag.is_some_and(|tag| *tag != TagValue::Boolean(false))

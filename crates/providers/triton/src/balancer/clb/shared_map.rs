@@ -1,7 +1,7 @@
-//! A load balancer machine that somebody else looks after, and whose port map several Services and other
-//! people share. Pure.
+//! The port map of an appliance that somebody else manages, shared by several Services and other people.
+//! Pure.
 //!
-//! Ours in the map is what the record says, letter for letter; everything else stays as it is.
+//! Ours are the entries on record, letter for letter; everything else stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,8 +41,8 @@ pub(crate) struct SharedMap {
     pub(crate) record: String,
 }
 
-/// The port map, seen from one cluster: by the labels of its nodes it knows its own entries in a record
-/// that other clusters write too.
+/// The port map from one cluster's point of view. Other clusters write the record too; the labels of its
+/// nodes show which entries are this cluster's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) map: &'a SharedMap,
@@ -73,7 +73,7 @@ impl<'a> View<'a> {
         all.filter(|it| !ours.contains(it)).collect()
     }
 
-    /// The map with `entries` for the Service `own`, and for the others what they have in it: each Service
+    /// The map with `entries` for the Service `dedicated`, and for the others what they have in it: each Service
     /// brings its own in. What a Service that is gone has left goes.
     pub(crate) fn with(&self, own: &ServiceKey, entries: &[String]) -> SharedMap {
         let mut owned: BTreeMap<(&ServiceKey, u16), &str> = BTreeMap::new();
@@ -233,13 +233,13 @@ mod tests {
         let (just_old, just_young) = ([old.clone()], [young.clone()]);
         let theirs = "tcp://81:theirs:1";
         let empty = map(&[theirs], &[]);
-        let told = problems(&empty, &young, &just_old);
-        assert_eq!(told.len(), 2, "{told:?}");
+        let reported = problems(&empty, &young, &just_old);
+        assert_eq!(reported.len(), 2, "{reported:?}");
         assert!(
-            told[0].starts_with("PortConflict") && told[0].contains("prod/z"),
-            "{told:?}"
+            reported[0].starts_with("PortConflict") && reported[0].contains("prod/z"),
+            "{reported:?}"
         );
-        assert!(told[1].contains(theirs), "{told:?}");
+        assert!(reported[1].contains(theirs), "{reported:?}");
         let at82 = entry(82).to_string();
         assert_eq!(
             with(&empty, &young, &[80, 81, 82], &just_old),

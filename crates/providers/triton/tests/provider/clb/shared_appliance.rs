@@ -125,12 +125,12 @@ async fn from_a_shared_machine_to_one_of_its_own_and_back() {
     test.ensure().await.good();
     test.unset("lb_instance");
     test.wait(10).await;
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(map(&test), ["25"]);
     assert_eq!(test.names().len(), 1);
     test.wait(10).await;
     test.set("lb_instance", "edge");
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(map(&test), ["25", "80"]);
     assert_eq!(test.names().len(), 0);
 }

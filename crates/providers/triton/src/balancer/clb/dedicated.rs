@@ -1,4 +1,4 @@
-//! The plan for machines of a Service's own: gather, decide, and hand over.
+//! The plan for load balancer machines of one Service's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,33 +11,33 @@ use super::backend::{self, Form, Names};
 use super::draft::{NAMES_AGE, prepared, rules};
 use super::execute::PlanFacts;
 use super::machines::{
-    Blueprint, CLUSTER_TAG, Leaving, Lineup, NAMES_TAG, SERVICE_TAG, UID_TAG, runs, stem,
+    Blueprint, CLUSTER_TAG, Leaving, NAMES_TAG, ReplicaDiff, SERVICE_TAG, UID_TAG, runs, stem,
 };
-use super::memory::{HOLD, Hold};
 use super::metadata::{self, Difference, PORTMAP};
-use super::place::{Placed, Question};
+use super::networks::{Placement, Question};
 use super::plan::{self, Planned, Rules, Wanted};
 use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
-use super::{behind, limits, observe, share};
+use super::state::{HOLD, Hold};
+use super::{backend_labels, limits, observe, shared_appliance};
 use crate::api::{Machine, MachineState};
-use crate::balancer::scene::DraftContext;
+use crate::balancer::draft_context::DraftContext;
 use crate::balancer::settings::{Publish, table};
-use crate::balancer::{cns, names};
+use crate::balancer::{cns, dns_names};
 
-/// When to look again while nobody can say what nodes are called.
+/// When to look again while the DNS names of nodes cannot be read.
 const NAMES_PAUSE: Duration = Duration::from_secs(30);
 /// When to look again for the Service's own name, while its zone is not known.
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
 pub(super) struct PlanInputs<'a> {
-    scene: &'a DraftContext<'a>,
-    /// Those of the Service, and one that is taken over.
+    context: &'a DraftContext<'a>,
+    /// Those of the Service, and one that is adopted.
     machines: Vec<Machine>,
     adopted: BTreeSet<Uuid>,
-    /// Those that came to nothing.
-    ruined: Vec<Leaving>,
-    members: Vec<Machine>,
+    /// Those that failed before they served.
+    failed: Vec<Leaving>,
+    targets: Vec<Machine>,
     names: BTreeMap<Uuid, Vec<String>>,
     notices: Vec<Notice>,
 }
@@ -58,10 +58,10 @@ struct Decided {
     is_public: bool,
     behind: Behind,
     blueprint: Blueprint,
-    /// What is lacking to make a machine.
+    /// Why no machine can be created.
     lack: Option<Hold>,
     rules: Rules,
-    lineup: Lineup,
+    diff: ReplicaDiff,
 }
 
 impl Behind {
@@ -77,41 +77,41 @@ impl Behind {
 }
 
 impl<'a> PlanInputs<'a> {
-    pub(super) async fn look(scene: &'a DraftContext<'a>) -> Result<Self, DraftError> {
-        let site = &scene.shared.site;
-        let service = &scene.request.service;
-        let mut making = Self {
-            scene,
-            machines: observe::own(site, scene.cluster, &service.uid).await?,
+    pub(super) async fn look(context: &'a DraftContext<'a>) -> Result<Self, DraftError> {
+        let data_center = &context.shared.data_center;
+        let service = &context.request.service;
+        let mut inputs = Self {
+            context,
+            machines: observe::own(data_center, context.cluster, &service.uid).await?,
             adopted: BTreeSet::new(),
-            ruined: Vec::new(),
-            members: behind::members(scene).await?,
+            failed: Vec::new(),
+            targets: backend_labels::targets(context).await?,
             names: BTreeMap::new(),
-            notices: scene.nodes.notices().into_iter().collect(),
+            notices: context.nodes.notices().into_iter().collect(),
         };
-        making.look_for_ruins().await?;
-        if making.machines.is_empty() && scene.shared.config.adopt_legacy {
-            making.look_for_legacy().await?;
+        inputs.find_failed().await?;
+        if inputs.machines.is_empty() && context.shared.config.adopt_legacy {
+            inputs.find_legacy().await?;
         }
-        let ids: Vec<Uuid> = making.members.iter().map(|it| it.id).collect();
-        making.names = names::read(scene.shared, &ids, NAMES_AGE).await;
-        let is_there = |id: Uuid| making.machines.iter().any(|it| it.id == id);
-        scene.shared.clb.keep(&service.uid, is_there);
-        Ok(making)
+        let ids: Vec<Uuid> = inputs.targets.iter().map(|it| it.id).collect();
+        inputs.names = dns_names::read(context.shared, &ids, NAMES_AGE).await;
+        let is_there = |id: Uuid| inputs.machines.iter().any(|it| it.id == id);
+        context.shared.clb.keep(&service.uid, is_there);
+        Ok(inputs)
     }
 
-    /// Machines that came to nothing are on no list, and are not counted on.
-    async fn look_for_ruins(&mut self) -> Result<(), DraftError> {
-        let (shared, service) = (self.scene.shared, &self.scene.request.service);
-        for (id, what) in shared.clb.ruined(&service.uid) {
+    /// Machines that failed before they served are on no list.
+    async fn find_failed(&mut self) -> Result<(), DraftError> {
+        let (shared, service) = (self.context.shared, &self.context.request.service);
+        for (id, what) in shared.clb.failed_machines(&service.uid) {
             self.machines.retain(|it| it.id != id);
-            match observe::one(&shared.site, id).await? {
+            match observe::one(&shared.data_center, id).await? {
                 Some(machine) if machine.state != MachineState::Deleted => {
-                    self.ruined.push(Leaving {
+                    self.failed.push(Leaving {
                         machine,
                         why: format!("it {what}"),
                         is_replaced: true,
-                        is_ruined: true,
+                        has_failed: true,
                     });
                 }
                 _ => shared.clb.is_gone(&service.uid, id),
@@ -120,12 +120,13 @@ impl<'a> PlanInputs<'a> {
         Ok(())
     }
 
-    async fn look_for_legacy(&mut self) -> Result<(), DraftError> {
-        let key = &self.scene.request.service.key;
-        let Some(machine) = observe::legacy(&self.scene.shared.site, &key.name).await? else {
+    async fn find_legacy(&mut self) -> Result<(), DraftError> {
+        let key = &self.context.request.service.key;
+        let Some(machine) = observe::legacy(&self.context.shared.data_center, &key.name).await?
+        else {
             return Ok(());
         };
-        let mut others = self.scene.request.all.iter();
+        let mut others = self.context.request.all.iter();
         let other = others.find(|it| {
             it.is_load_balancer && it.key.name == key.name && it.key.namespace != key.namespace
         });
@@ -145,52 +146,52 @@ impl<'a> PlanInputs<'a> {
         Ok(())
     }
 
-    /// Plans, or says what a person must put right.
+    /// The plan, or what a person has to fix first.
     pub(super) async fn plan(&mut self) -> Result<Result<PreparedPlan, Problem>, DraftError> {
-        let scene = self.scene;
-        let references = behind::references(&self.members);
+        let context = self.context;
+        let references = backend_labels::references(&self.targets);
         let question = Question {
-            networks: &scene.networks,
-            account: scene.account.id,
-            settings: &scene.settings,
-            config: &scene.shared.config,
-            members: &references,
+            networks: &context.networks,
+            account: context.account.id,
+            settings: &context.settings,
+            config: &context.shared.config,
+            targets: &references,
             names: &self.names,
             machines: &self.machines,
         };
-        let placed = match question.answer() {
-            Ok(placed) => placed,
+        let placement = match question.answer() {
+            Ok(placement) => placement,
             Err(problem) => return Ok(Err(problem)),
         };
-        let suffix = question.front_suffix(placed.front);
-        let behind = self.behind(&placed, &references)?;
+        let suffix = question.front_suffix(placement.front);
+        let behind = self.behind(&placement, &references)?;
         drop(references);
-        let (blueprint, lack) = match self.blueprint(&placed).await? {
+        let (blueprint, lack) = match self.blueprint(&placement).await? {
             Ok(found) => found,
             Err(problem) => return Ok(Err(problem)),
         };
-        let rules = rules(scene, &self.members, None, &mut self.notices).await?;
-        let lineup = self.lineup(&blueprint);
+        let rules = rules(context, &self.targets, None, &mut self.notices).await?;
+        let diff = self.diff(&blueprint);
         let decided = Decided {
             suffix,
-            is_public: placed.front != placed.private,
+            is_public: placement.front != placement.private,
             behind,
             blueprint,
             lack,
             rules,
-            lineup,
+            diff,
         };
         self.finish(&decided).map(Ok)
     }
 
-    fn behind(&self, placed: &Placed, members: &[&Machine]) -> Result<Behind, DraftError> {
-        let scene = self.scene;
-        let memory = &scene.shared.clb;
-        let uid = &scene.request.service.uid;
-        let network = scene.networks.get(&placed.private);
-        let label = behind::label(scene);
-        let names = Names::new(&label, network, &placed.suffix);
-        let shown = if members.is_empty() {
+    fn behind(&self, placement: &Placement, targets: &[&Machine]) -> Result<Behind, DraftError> {
+        let context = self.context;
+        let state = &context.shared.clb;
+        let uid = &context.request.service.uid;
+        let network = context.networks.get(&placement.private);
+        let label = backend_labels::label(context);
+        let names = Names::new(&label, network, &placement.suffix);
+        let shown = if targets.is_empty() {
             Some(false)
         } else {
             names.shown(&self.names)
@@ -208,15 +209,15 @@ impl<'a> PlanInputs<'a> {
         let used = maps
             .map(ToString::to_string)
             .find_map(|map| names.used_in(&map));
-        let missed = memory.missed(uid, shown, used);
+        let missed = state.missed(uid, shown, used);
         let (form, again) = backend::choose(shown, used, missed);
         let count = |form| {
             backend::addresses(
-                members,
+                targets,
                 form,
-                placed.private,
-                &placed.suffix,
-                &scene.networks,
+                placement.private,
+                &placement.suffix,
+                &context.networks,
             )
         };
         let addresses = [Form::Plain, Form::Qualified].map(|it| (it == Form::Qualified, count(it)));
@@ -229,13 +230,17 @@ impl<'a> PlanInputs<'a> {
         })
     }
 
-    /// What machines are to be like, and what is lacking to make one.
+    /// What machines are to be like, and why none can be created.
     async fn blueprint(
         &self,
-        placed: &Placed,
+        placement: &Placement,
     ) -> Result<Result<(Blueprint, Option<Hold>), Problem>, CloudError> {
-        let scene = self.scene;
-        let (shared, config, clb) = (scene.shared, &scene.shared.config, &scene.settings.clb);
+        let context = self.context;
+        let (shared, config, clb) = (
+            context.shared,
+            &context.shared.config,
+            &context.settings.clb,
+        );
         if let Some(problem) = limits::excess(clb, config) {
             return Ok(Err(problem));
         }
@@ -243,7 +248,7 @@ impl<'a> PlanInputs<'a> {
             return Ok(Err(Problem {
                 reason: "CLBPackageRequired",
                 message: format!(
-                    "no package is said for load balancer machines: configure clb-package, or set \
+                    "no package is set for load balancer machines: configure clb-package, or set \
                      annotation {}",
                     table::PACKAGE.key
                 ),
@@ -251,8 +256,10 @@ impl<'a> PlanInputs<'a> {
         };
         let image = clb.image.as_ref().unwrap_or(&config.clb_image);
         let lookups = &shared.clb.lookups;
-        let images = lookups.images(&shared.site, image, &self.machines).await?;
-        let found = lookups.package(&shared.site, package).await?;
+        let images = lookups
+            .images(&shared.data_center, image, &self.machines)
+            .await?;
+        let found = lookups.package(&shared.data_center, package).await?;
         let lack = if found.is_none() {
             Some((
                 "CLBPackageNotFound",
@@ -272,15 +279,15 @@ impl<'a> PlanInputs<'a> {
             message: format!("{message} to make load balancer machines from"),
             until,
         });
-        let service = &scene.request.service;
+        let service = &context.request.service;
         let mut tags = BTreeMap::from([
-            (CLUSTER_TAG.to_owned(), scene.cluster.to_owned()),
+            (CLUSTER_TAG.to_owned(), context.cluster.to_owned()),
             (UID_TAG.to_owned(), service.uid.clone()),
             (SERVICE_TAG.to_owned(), service.key.to_string()),
         ]);
-        if !cns::is_involved(scene) {
+        if !cns::is_involved(context) {
             // Not while nodes have it: a name would have the addresses of both.
-            tags.insert(NAMES_TAG.to_owned(), scene.label.clone());
+            tags.insert(NAMES_TAG.to_owned(), context.label.clone());
         }
         let asked = clb.deletion_protection;
         let blueprint = Blueprint {
@@ -290,58 +297,58 @@ impl<'a> PlanInputs<'a> {
             image: images.newest.unwrap_or_default(),
             images: images.good,
             package: found.unwrap_or_else(|| package.clone()),
-            wires: placed.wires.clone(),
+            wires: placement.wires.clone(),
             firewall: config.firewall,
             protection: asked.or_else(|| config.clb_deletion_protection.then_some(true)),
         };
         Ok(Ok((blueprint, lack)))
     }
 
-    /// What becomes of the machines. One that is taken over stays as it is, for now: whether it fits is seen
-    /// when it is ours.
-    fn lineup(&self, blueprint: &Blueprint) -> Lineup {
+    /// Compares the machines with the blueprint. An adopted one is kept for now: whether it fits is decided
+    /// once it is ours.
+    fn diff(&self, blueprint: &Blueprint) -> ReplicaDiff {
         let is_adopted = |it: &&Machine| self.adopted.contains(&it.id);
         let own = self.machines.iter().filter(|it| !is_adopted(it));
         let own: Vec<Machine> = own.cloned().collect();
-        let mut lineup = blueprint.lineup(&own, &self.scene.networks);
-        lineup.leaving.extend(self.ruined.iter().cloned());
+        let mut diff = blueprint.diff(&own, &self.context.networks);
+        diff.leaving.extend(self.failed.iter().cloned());
         for machine in self.machines.iter().filter(is_adopted) {
-            if !lineup.missing.is_empty() {
-                let seat = lineup.missing.remove(0);
-                lineup.kept.insert(seat, machine.clone());
+            if !diff.missing.is_empty() {
+                let ordinal = diff.missing.remove(0);
+                diff.kept.insert(ordinal, machine.clone());
             }
         }
-        lineup
+        diff
     }
 
     /// The Service's ports. They were checked before anything else.
     fn entries(&self, behind: &Behind, form: Form) -> Vec<Entry> {
         let DraftContext {
             request, settings, ..
-        } = self.scene;
+        } = self.context;
         let name = behind.names.of(form);
         portmap::entries(&request.service, &settings.clb, name).unwrap_or_default()
     }
 
-    /// What a machine is to be told; one that is there keeps what must not be taken back.
-    fn told_to(
+    /// The metadata of a machine; one that exists keeps what must not be taken back.
+    fn metadata_for(
         &self,
         behind: &Behind,
         form: Form,
         there: Option<&Machine>,
     ) -> BTreeMap<String, String> {
         let map = portmap::join(&self.entries(behind, form));
-        let clb = &self.scene.settings.clb;
+        let clb = &self.context.settings.clb;
         let there = there.map(|it| &it.metadata);
         metadata::wanted(&map, clb, behind.count(form), there)
     }
 
     /// Whether the better name is waited for before the first machine is made.
     fn waits_for_name(&self, behind: &Behind) -> bool {
-        self.machines.is_empty() && !self.members.is_empty() && behind.may_improve()
+        self.machines.is_empty() && !self.targets.is_empty() && behind.may_improve()
     }
 
-    /// The name that machines are expected to be told.
+    /// The form of the nodes' name that machines are expected to get.
     fn expected(&self, behind: &Behind) -> Form {
         if self.waits_for_name(behind) {
             Form::Qualified
@@ -350,32 +357,33 @@ impl<'a> PlanInputs<'a> {
         }
     }
 
-    /// Why nothing may be made now, because of what was refused before.
+    /// Why no machine may be created now, after an earlier refusal.
     fn held(&self, decided: &Decided) -> Option<Hold> {
         // Whichever name of the nodes is used: that is no other machine.
         let map = portmap::join(&self.entries(&decided.behind, Form::Plain));
         let wanted = format!("{:?} {map}", decided.blueprint);
-        let uid = &self.scene.request.service.uid;
-        self.scene.shared.clb.hold(uid, &wanted)
+        let uid = &self.context.request.service.uid;
+        self.context.shared.clb.hold(uid, &wanted)
     }
 
     fn steps(&self, decided: &Decided, hold: Option<&Hold>) -> Planned {
-        let scene = self.scene;
+        let context = self.context;
         let Decided {
             behind,
             blueprint,
-            lineup,
+            diff,
             rules,
             ..
         } = decided;
-        let differences = lineup.kept.values().map(|it| {
-            let wanted = self.told_to(behind, behind.form, Some(it));
+        let differences = diff.kept.values().map(|it| {
+            let wanted = self.metadata_for(behind, behind.form, Some(it));
             (it.id, Difference::between(&wanted, &it.metadata))
         });
-        let (memory, uid) = (&scene.shared.clb, &scene.request.service.uid);
-        let out_of_dns = lineup.leaving.iter().filter(|it| !has_name(it));
-        let drained = out_of_dns.map(|it| (it.machine.id, memory.drained(uid, it.machine.id)));
-        let labelling = behind::labelling(scene, &behind::label(scene), &self.members);
+        let (state, uid) = (&context.shared.clb, &context.request.service.uid);
+        let out_of_dns = diff.leaving.iter().filter(|it| !has_name(it));
+        let drained = out_of_dns.map(|it| (it.machine.id, state.drained(uid, it.machine.id)));
+        let labelling =
+            backend_labels::labelling(context, &backend_labels::label(context), &self.targets);
         let waits = self.waits_for_name(behind);
         let form = self.expected(behind);
         plan::reconcile(
@@ -383,7 +391,7 @@ impl<'a> PlanInputs<'a> {
                 blueprint,
                 labelling: &labelling,
                 awaited: waits.then_some(behind.names.qualified.as_str()),
-                metadata: &self.told_to(behind, form, None),
+                metadata: &self.metadata_for(behind, form, None),
                 differences: &differences.collect(),
                 adopted: &self.adopted,
                 hold,
@@ -391,7 +399,7 @@ impl<'a> PlanInputs<'a> {
                 drained: &drained.collect(),
                 rules,
             },
-            lineup,
+            diff,
         )
     }
 
@@ -399,15 +407,15 @@ impl<'a> PlanInputs<'a> {
         let Decided {
             behind,
             blueprint,
-            lineup,
+            diff,
             lack,
             ..
         } = decided;
         let held = self.held(decided);
         let hold = lack.as_ref().or(held.as_ref());
         let mut planned = self.steps(decided, hold);
-        let only_waits = planned.builder.plan.is_empty() && !lineup.missing.is_empty();
-        // A refusal was told when it came; what is lacking is told with every plan.
+        let only_waits = planned.builder.plan.is_empty() && !diff.missing.is_empty();
+        // A refusal was reported when it came; a lack is reported with every plan.
         if let Some(held) = held.filter(|_| only_waits && lack.is_none()) {
             let message = held.message.trim_end_matches('.');
             return Err(DraftError::Later {
@@ -428,11 +436,11 @@ impl<'a> PlanInputs<'a> {
         plan.found = self.found();
         if plan.problems.is_empty() {
             let map = portmap::join(&self.entries(behind, self.expected(behind)));
-            plan.wanted = wanted_things(blueprint, lineup, &map);
+            plan.wanted = wanted_states(blueprint, diff, &map);
         }
-        let mut told = self.told(decided, publisher);
-        told.sharing = share::push_leftovers(self.scene, &mut planned.builder, None);
-        Ok(prepared(self.scene, planned, told))
+        let mut facts = self.facts(decided, publisher);
+        facts.sharing = shared_appliance::push_leftovers(self.context, &mut planned.builder, None);
+        Ok(prepared(self.context, planned, facts))
     }
 
     fn publisher(&self, decided: &Decided) -> Publisher {
@@ -441,7 +449,7 @@ impl<'a> PlanInputs<'a> {
             settings,
             label,
             ..
-        } = self.scene;
+        } = self.context;
         let own_name = decided.suffix.as_ref();
         let own_name = own_name.map(|suffix| format!("{label}.{suffix}"));
         Publisher {
@@ -454,22 +462,22 @@ impl<'a> PlanInputs<'a> {
         }
     }
 
-    fn told(&self, decided: &Decided, publisher: Publisher) -> PlanFacts {
+    fn facts(&self, decided: &Decided, publisher: Publisher) -> PlanFacts {
         let Decided {
             behind,
             blueprint,
-            lineup,
+            diff,
             is_public,
             ..
         } = decided;
-        let replaced = lineup.leaving.iter();
+        let replaced = diff.leaving.iter();
         let replaced = replaced.filter(|it| it.is_replaced && runs(&it.machine));
         PlanFacts {
             names: Some(behind.names.clone()),
             form: behind.form,
             counts: [Form::Plain, Form::Qualified].map(|it| behind.count(it)),
-            members: self.members.iter().map(|it| it.id).collect(),
-            seats: lineup.kept.clone(),
+            targets: self.targets.iter().map(|it| it.id).collect(),
+            by_ordinal: diff.kept.clone(),
             former: replaced.map(|it| it.machine.clone()).collect(),
             is_public: *is_public,
             blueprint: Some(blueprint.clone()),
@@ -479,19 +487,19 @@ impl<'a> PlanInputs<'a> {
     }
 
     pub(super) fn found(&self) -> Vec<ResourceState> {
-        let networks = &self.scene.networks;
+        let networks = &self.context.networks;
         let machines = self.machines.iter();
-        machines.map(|it| plan::found_thing(it, networks)).collect()
+        machines.map(|it| plan::found_state(it, networks)).collect()
     }
 }
 
-fn wanted_things(blueprint: &Blueprint, lineup: &Lineup, map: &str) -> Vec<ResourceState> {
-    let things = (0..blueprint.replicas).map(|seat| {
-        let kept = lineup.kept.get(&seat).map(|it| it.name.clone());
-        let name = kept.unwrap_or_else(|| blueprint.name(seat));
-        plan::wanted_thing(&name, &blueprint.package, map)
+fn wanted_states(blueprint: &Blueprint, diff: &ReplicaDiff, map: &str) -> Vec<ResourceState> {
+    let states = (0..blueprint.replicas).map(|ordinal| {
+        let kept = diff.kept.get(&ordinal).map(|it| it.name.clone());
+        let name = kept.unwrap_or_else(|| blueprint.name(ordinal));
+        plan::wanted_state(&name, &blueprint.package, map)
     });
-    things.collect()
+    states.collect()
 }
 
 fn has_name(leaving: &Leaving) -> bool {

@@ -1,4 +1,4 @@
-//! Everything that is known about one Service and the cloud when its plan is made.
+//! What a draft starts from: one Service, its settings, and what the cloud shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use futures::try_join;
 use uuid::Uuid;
 
 use super::Shared;
-use super::members::{Chosen, Member, Nodes, carries};
 use super::naming::label_of;
 use super::settings::Settings;
+use super::targets::{Chosen, Nodes, Target, carries};
 use crate::api::{Account, Machine, Network, TagValue};
 use crate::id::{hyphenated, machine_id};
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 use crate::tags::NODE;
 
-/// A list of machines of that age is as good as a new one: several Services are looked at together.
+/// A list of machines of that age is good enough: Services are reconciled in groups.
 const LIST_AGE: Duration = Duration::from_secs(5);
 
 pub(crate) struct DraftContext<'a> {
@@ -46,16 +46,19 @@ impl<'a> DraftContext<'a> {
             let why = "the uid of the cluster is not known";
             return Err(CloudError::new(CloudErrorKind::Unavailable, why));
         };
-        let site = &shared.site;
+        let data_center = &shared.data_center;
         let networks = async {
-            match (site.networks().await, request.goal) {
-                // They are not needed to take away what is there.
+            match (data_center.networks().await, request.goal) {
+                // A removal does not need them.
                 (Err(_), Goal::Absent) => Ok(Arc::default()),
                 (read, _) => read,
             }
         };
-        let (account, networks, listing) =
-            try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
+        let (account, networks, listing) = try_join!(
+            data_center.account(),
+            networks,
+            data_center.machines.recent(LIST_AGE)
+        )?;
         let targets = request
             .nodes
             .iter()
@@ -84,12 +87,12 @@ impl<'a> DraftContext<'a> {
         })
     }
 
-    /// Whether a machine is of a node of the cluster, whether or not that may be a target.
+    /// Whether a machine is of a node of the cluster, target or not.
     pub(crate) fn is_node(&self, machine: Uuid) -> bool {
         self.node_machines.contains(&machine)
     }
 
-    /// Machines that bear the cluster's mark and are of no node that is known.
+    /// Machines that bear the cluster's mark and belong to no known node.
     fn strangers(&self) -> impl Iterator<Item = Uuid> {
         let ours = TagValue::from(self.cluster);
         let machines = self.listing.machines.values();
@@ -97,7 +100,7 @@ impl<'a> DraftContext<'a> {
         marked.map(|it| it.id).filter(|id| !self.is_node(*id))
     }
 
-    /// Whether a node may be there of which we do not know which machine it is.
+    /// Whether there may be nodes with an unknown machine.
     fn has_unknown_nodes(&self) -> bool {
         let excluded = &self.request.excluded;
         !excluded.unknown.is_empty() || excluded.left_out.contains_key(&Exclusion::Unidentified)
@@ -127,7 +130,7 @@ impl<'a> DraftContext<'a> {
     }
 
     /// Nodes whose owner is not known for the moment, as far as the Service's own settings leave them in.
-    fn held(&self) -> impl Iterator<Item = &Member> {
+    fn held(&self) -> impl Iterator<Item = &Target> {
         let selector = &self.settings.node_selector;
         let all = self.nodes.ours.values();
         all.filter(move |it| it.held && selector.matches(&it.node.labels))
@@ -154,7 +157,7 @@ impl<'a> DraftContext<'a> {
         id.or_else(|| networks.find(|it| it.name == name).map(|it| it.id))
     }
 
-    /// The configured zone, for networks that do not tell theirs.
+    /// The configured zone, for networks that do not report theirs.
     pub(crate) fn configured_zone(&self) -> Option<&str> {
         let config = &self.shared.config;
         if self.settings.internal {
@@ -169,10 +172,10 @@ impl<'a> DraftContext<'a> {
         entrances.find_map(|it| it.hostname.as_deref())
     }
 
-    /// The machines of members, by id, with their cards.
+    /// The machines of targets, by id, with their cards.
     pub(crate) async fn with_nics(&self, chosen: &Chosen) -> Result<Vec<Machine>, CloudError> {
-        let members = chosen.members.values();
-        let read = members.map(|it| self.shared.site.with_nics(&it.machine));
+        let targets = chosen.targets.values();
+        let read = targets.map(|it| self.shared.data_center.with_nics(&it.machine));
         try_join_all(read).await
     }
 }

@@ -1,5 +1,5 @@
-//! What is remembered between two plans: since when something has been so. Nothing of it has to survive
-//! a restart; at worst something is waited for once more.
+//! State between two plans, mostly since when something has been so. It may be lost in a restart: at worst
+//! a wait starts over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,12 +9,12 @@ use bowline_core::{Node, Ready, Service};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Machines whose names are remembered; beyond, the memory begins anew. A few are asked for each
+/// Bound of the machines with known names; the map is emptied when it is full. A few are asked for each
 /// Service, mostly the same ones.
 const MOST_NAMES: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<Inner>);
+pub(crate) struct BalancerState(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -31,11 +31,11 @@ struct Inner {
     labels: BTreeMap<String, BTreeSet<String>>,
     /// The labels that Services wanted or showed when all of them were last understood.
     wanted: Option<BTreeSet<String>>,
-    /// What was last told about nodes, by reason: the uids of the nodes.
-    told: BTreeMap<&'static str, BTreeSet<String>>,
+    /// The uids of the nodes that the last events were about, by reason.
+    reported: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-impl Memory {
+impl BalancerState {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         crate::lock(&self.0)
     }
@@ -104,7 +104,7 @@ impl Memory {
         inner.insert(machine, (names, Instant::now()));
     }
 
-    /// What was written to a machine does not show. Says whether that is news.
+    /// A write to a machine does not show. Returns whether that is new.
     pub(crate) fn note_pending(&self, machine: Uuid, name: &str) -> bool {
         let pending = &mut self.lock().pending;
         pending.insert(machine, name.to_owned()).is_none()
@@ -131,7 +131,7 @@ impl Memory {
         self.lock().labels.remove(uid);
     }
 
-    /// These of the labels on nodes are some Service's; or, with none, that cannot be told.
+    /// These labels on nodes belong to some Service; none: unknown.
     pub(crate) fn note_wanted(&self, wanted: Option<BTreeSet<String>>) {
         self.lock().wanted = wanted;
     }
@@ -151,11 +151,19 @@ impl Memory {
         others.any(|(_, labels)| labels.contains(label))
     }
 
-    /// It is so with these nodes, and no others. Says with which of them that is news.
-    pub(crate) fn news(&self, reason: &'static str, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+    /// The reason holds for these nodes and no others. Returns those that it did not hold for before.
+    pub(crate) fn newly_affected(
+        &self,
+        reason: &'static str,
+        nodes: &[Arc<Node>],
+    ) -> Vec<Arc<Node>> {
         let uids = nodes.iter().map(|node| node.uid.clone()).collect();
-        let told = self.lock().told.insert(reason, uids).unwrap_or_default();
-        let fresh = nodes.iter().filter(|node| !told.contains(&node.uid));
+        let reported = self
+            .lock()
+            .reported
+            .insert(reason, uids)
+            .unwrap_or_default();
+        let fresh = nodes.iter().filter(|node| !reported.contains(&node.uid));
         fresh.cloned().collect()
     }
 

@@ -1,4 +1,4 @@
-//! One write on its way to a machine: it was accepted, and shows some time later or never. Pure.
+//! One write that the API has accepted, and that shows some time later or never. Pure.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Tags;
 use super::arithmetic::{Change, GROUP_LIST, Overwritten, SERVICE_LIST, Wanted, change};
-use super::keeper::About;
+use super::reconciler::About;
 
 /// How long a write may take to show; a job takes one to ten seconds, and gives up after two minutes.
 /// After this the machine counts as unwritable, which is also how often it is tried again.
@@ -27,7 +27,7 @@ pub fn polling_interval(since: Duration) -> Duration {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Flight {
+pub(super) struct InFlightWrite {
     change: Change,
     wanted: Wanted,
     cluster: String,
@@ -40,16 +40,16 @@ pub(super) struct Flight {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// It is done; on top of others' changes, if there are any.
-    Landed(Vec<Overwritten>),
+pub(super) enum Observation {
+    /// It shows; on top of others' changes, if there are any.
+    Applied(Vec<Overwritten>),
     Waiting,
     /// Somebody else's change has come on top of it.
     Overtaken,
     TimedOut,
 }
 
-impl Flight {
+impl InFlightWrite {
     pub(super) fn new(
         (change, wanted, cluster): (Change, Wanted, &str),
         base: Tags,
@@ -67,13 +67,13 @@ impl Flight {
         }
     }
 
-    pub(super) fn look(&mut self, tags: &Tags, now: Instant) -> Look {
+    pub(super) fn look(&mut self, tags: &Tags, now: Instant) -> Observation {
         if self.change.shows_in(tags) {
-            return Look::Landed(self.overwritten());
+            return Observation::Applied(self.overwritten());
         }
         // With a change of somebody else's who had seen ours.
         if self.is_met_by(tags) && !self.is_met_by(&self.base) {
-            return Look::Landed(Vec::new());
+            return Observation::Applied(Vec::new());
         }
         let touched = self.keys().any(|key| tags.get(key) != self.base.get(key));
         self.theirs_since = touched.then(|| self.theirs_since.unwrap_or(now));
@@ -81,11 +81,11 @@ impl Flight {
         let since = |moment: Instant| now.saturating_duration_since(moment);
         self.next = now + polling_interval(since(self.sent));
         if self.theirs_since.is_some_and(|it| since(it) >= OVERTAKEN) {
-            Look::Overtaken
+            Observation::Overtaken
         } else if since(self.sent) >= POLL_LIMIT {
-            Look::TimedOut
+            Observation::TimedOut
         } else {
-            Look::Waiting
+            Observation::Waiting
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bringing machines to what is wanted on them.
+//! Brings machines to what is wanted on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use super::Tags;
 use super::arithmetic::{Change, OtherCluster, Overwritten, Wanted, change_after};
-use super::flight::{Flight, Look};
 use super::grammar::is_label;
-use super::keeper::{About, Settled, TagReconciler};
+use super::in_flight::{InFlightWrite, Observation};
 use super::machine::{BUSY, Machine, Work};
+use super::reconciler::{About, TagOutcome, TagReconciler};
 use crate::api::{ApiError, MachineRead};
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 
 /// Machines that are read and written at the same time: half of what the client allows.
 const AT_ONCE: usize = 4;
@@ -30,11 +30,11 @@ const LIST_FROM: usize = 4;
 const STARTS: usize = 2;
 /// When to go on with the rest of them.
 const NEXT_PASS: Duration = Duration::from_millis(100);
-/// Machines that are remembered to be gone, for who asks once more about what he told before.
+/// Bound of the machines remembered as gone, for callers that ask about them once more.
 const MOST_GONE: usize = 1000;
 
 enum Decision {
-    Answer(Settled),
+    Answer(TagOutcome),
     Write(Change, Wanted),
 }
 
@@ -53,29 +53,29 @@ impl Pass<'_> {
 }
 
 impl TagReconciler {
-    /// Brings a machine nearer to what is wanted on it by now: looks at it, and writes if something has
-    /// to be written and nothing is on its way. To be called until it says something else than
-    /// [`Settled::Working`]. An error is that the machine could not be read or written.
-    pub async fn settle(
+    /// Brings a machine one step nearer to what is wanted on it: reads it, and writes if something has to be
+    /// written and nothing is in flight. Call it until it returns something else than
+    /// [`TagOutcome::Working`]. An error means that the machine could not be read or written.
+    pub async fn reconcile(
         &self,
         cluster: &str,
         machine: Uuid,
         about: About<'_>,
-    ) -> Result<Settled, CloudError> {
+    ) -> Result<TagOutcome, CloudError> {
         self.visit(cluster, machine, about, None).await
     }
 
     /// The same for many machines, with fewer calls. None of them waits for another.
-    pub async fn settle_all(
+    pub async fn reconcile_all(
         &self,
         cluster: &str,
         machines: &BTreeSet<Uuid>,
         about: About<'_>,
-    ) -> BTreeMap<Uuid, Result<Settled, CloudError>> {
+    ) -> BTreeMap<Uuid, Result<TagOutcome, CloudError>> {
         let due = machines.iter().filter(|id| self.is_due(**id)).count();
         let listing = if due >= LIST_FROM {
             // Without a list each is read by itself.
-            self.site.roll().since(Instant::now()).await.ok()
+            self.data_center.machines().since(Instant::now()).await.ok()
         } else {
             None
         };
@@ -104,24 +104,24 @@ impl TagReconciler {
         id: Uuid,
         about: About<'_>,
         pass: Option<&Pass<'_>>,
-    ) -> Result<Settled, CloudError> {
+    ) -> Result<TagOutcome, CloudError> {
         if let About::Label(label) = about
             && !is_label(label)
         {
             let why = format!("{label:?} is no label for the name service");
-            return Ok(Settled::Refused(why));
+            return Ok(TagOutcome::Refused(why));
         }
         let work = match self.lock().get(&id) {
-            None => return Ok(Settled::Done),
-            Some(machine) if machine.gone => return Ok(Settled::Gone),
+            None => return Ok(TagOutcome::Done),
+            Some(machine) if machine.gone => return Ok(TagOutcome::Gone),
             Some(machine) => match machine.refusal(about) {
-                Some(message) => return Ok(Settled::Refused(message.to_owned())),
+                Some(message) => return Ok(TagOutcome::Refused(message.to_owned())),
                 None => Arc::clone(&machine.work),
             },
         };
-        // Whoever is at work takes along what was told by then, or leaves it to the next look.
+        // The caller at work here takes along what is wanted by then, or leaves it to the next look.
         let Ok(mut work) = work.try_lock() else {
-            return Ok(Settled::Working { after: BUSY });
+            return Ok(TagOutcome::Working { after: BUSY });
         };
         if let Some(early) = work.early(Instant::now()) {
             // A list that is there anyway is looked at also before its time.
@@ -138,7 +138,6 @@ impl TagReconciler {
         result
     }
 
-    /// Looks at a machine, and writes if something has to be written and nothing is on its way.
     async fn work_on(
         &self,
         cluster: &str,
@@ -146,7 +145,7 @@ impl TagReconciler {
         about: About<'_>,
         pass: Option<&Pass<'_>>,
         work: &mut Work,
-    ) -> Result<Settled, CloudError> {
+    ) -> Result<TagOutcome, CloudError> {
         let listing = pass.map(|it| it.listing);
         let listing = listing.filter(|it| work.is_before(it));
         let mut listed = listing.and_then(|it| it.machines.get(&id));
@@ -173,7 +172,7 @@ impl TagReconciler {
                 // still exists.
                 Decision::Write(..) if is_listed => {
                     if !work.failed && pass.is_some_and(|it| !it.may_start()) {
-                        return Ok(Settled::Working { after: NEXT_PASS });
+                        return Ok(TagOutcome::Working { after: NEXT_PASS });
                     }
                 }
                 Decision::Write(change, wanted) => {
@@ -186,13 +185,13 @@ impl TagReconciler {
 
     /// The tags of a machine; none if it is gone.
     async fn read(&self, id: Uuid) -> Result<Option<Tags>, CloudError> {
-        let words = match self.site.api().machine(id).await? {
+        let words = match self.data_center.api().machine(id).await? {
             MachineRead::Shown(machine) if machine.state.is_over() => return Ok(None),
             MachineRead::Shown(machine) => return Ok(Some(machine.tags)),
             MachineRead::Destroyed => return Ok(None),
             MachineRead::Missing(words) => words,
         };
-        let lists = self.site.proof().await?;
+        let lists = self.data_center.proof().await?;
         if lists.iter().all(|list| list.lacks(id)) {
             return Ok(None);
         }
@@ -200,7 +199,7 @@ impl TagReconciler {
         Err(CloudError::new(CloudErrorKind::Unavailable, text))
     }
 
-    fn forget(&self, id: Uuid) -> Settled {
+    fn forget(&self, id: Uuid) -> TagOutcome {
         let mut machines = self.lock();
         if machines.values().filter(|it| it.gone).count() >= MOST_GONE {
             machines.retain(|_, it| !it.gone);
@@ -210,27 +209,27 @@ impl TagReconciler {
             ..Machine::default()
         };
         machines.insert(id, gone);
-        Settled::Gone
+        TagOutcome::Gone
     }
 
-    /// Looks at what is on its way. None: nothing is, any more.
-    fn look(&self, work: &mut Work, tags: &Tags) -> Option<Settled> {
+    /// Looks at the write in flight. None: nothing is in flight any more.
+    fn look(&self, work: &mut Work, tags: &Tags) -> Option<TagOutcome> {
         let now = Instant::now();
-        match work.flight.as_mut()?.look(tags, now) {
-            Look::Waiting => return Some(work.waiting(now)),
-            Look::Landed(overwritten) => {
+        match work.in_flight.as_mut()?.look(tags, now) {
+            Observation::Waiting => return Some(work.waiting(now)),
+            Observation::Applied(overwritten) => {
                 work.overwritten = overwritten;
                 work.since = None;
                 work.unwritable = false;
-                self.site.roll().invalidate();
+                self.data_center.machines().invalidate();
             }
-            Look::Overtaken => {
+            Observation::Overtaken => {
                 work.since = None;
                 work.unwritable = false;
             }
-            Look::TimedOut => work.unwritable = true,
+            Observation::TimedOut => work.unwritable = true,
         }
-        work.flight = None;
+        work.in_flight = None;
         work.changed = Some(now);
         None
     }
@@ -244,7 +243,7 @@ impl TagReconciler {
     ) -> Decision {
         let mut machines = self.lock();
         let Some(machine) = machines.get_mut(&id) else {
-            return Decision::Answer(Settled::Done);
+            return Decision::Answer(TagOutcome::Done);
         };
         let wanted = machine.wanted_for(about);
         let change = match change_after(tags, &wanted, cluster, overwritten) {
@@ -253,12 +252,12 @@ impl TagReconciler {
                 if wanted.released {
                     machines.remove(&id);
                 }
-                return Decision::Answer(Settled::OtherCluster(uid));
+                return Decision::Answer(TagOutcome::OtherCluster(uid));
             }
         };
         let bad = change.bad.iter().find(|bad| about.concerns(bad.tag));
         if let Some(bad) = bad.filter(|_| about != About::Machine || change.is_empty()) {
-            return Decision::Answer(Settled::Bad(bad.clone()));
+            return Decision::Answer(TagOutcome::Bad(bad.clone()));
         }
         if !change.is_empty() {
             return Decision::Write(change, wanted);
@@ -267,7 +266,7 @@ impl TagReconciler {
         if machine.is_idle() {
             machines.remove(&id);
         }
-        Decision::Answer(Settled::Done)
+        Decision::Answer(TagOutcome::Done)
     }
 
     async fn write(
@@ -278,7 +277,7 @@ impl TagReconciler {
         (mut change, mut wanted): (Change, Wanted),
         tags: Tags,
         work: &mut Work,
-    ) -> Result<Settled, CloudError> {
+    ) -> Result<TagOutcome, CloudError> {
         let mut sent = self.send(id, &change).await;
         if let Err((_, error)) = &sent
             && is_refusal(error)
@@ -292,7 +291,7 @@ impl TagReconciler {
             // It may be for somebody else's part.
             self.with(id, |it| it.suspect(&wanted, about, (cluster, &tags)));
             if order.is_empty() {
-                return Ok(Settled::Done);
+                return Ok(TagOutcome::Done);
             }
             (change, wanted) = (order, alone);
             sent = self.send(id, &change).await;
@@ -313,20 +312,24 @@ impl TagReconciler {
             self.repairs.inc();
         }
         info!(machine = %id, set = ?change.set, deleted = ?change.delete, repaired, "tagging a machine");
-        let answer = work.took_off(Flight::new((change, wanted, cluster), tags, Instant::now()));
+        let answer = work.track(InFlightWrite::new(
+            (change, wanted, cluster),
+            tags,
+            Instant::now(),
+        ));
         failed.map_or(Ok(answer), |error| Err(error.into()))
     }
 
-    fn refused(&self, id: Uuid, about: About<'_>, message: String, work: &mut Work) -> Settled {
+    fn refused(&self, id: Uuid, about: About<'_>, message: String, work: &mut Work) -> TagOutcome {
         self.with(id, |it| it.refuse(about, &message));
         work.give_up();
-        Settled::Refused(message)
+        TagOutcome::Refused(message)
     }
 
     /// Sends a change. With an error comes what of it was taken before.
     async fn send(&self, id: Uuid, change: &Change) -> Result<(), (Change, ApiError)> {
         let mut taken = Change::default();
-        let api = self.site.api();
+        let api = self.data_center.api();
         if !change.set.is_empty() {
             match api.add_tags(id, &change.set).await {
                 Ok(()) => taken.set.clone_from(&change.set),

@@ -1,4 +1,4 @@
-//! What is remembered between two plans of one Service. Losing it costs a little time, and nothing else.
+//! State between two plans of one Service. Losing it costs a little time, and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -12,7 +12,7 @@ use super::backend::Form;
 use super::observe::Lookups;
 use crate::lock;
 
-/// How long nothing is made after the cloud has refused to, or after too many machines have failed.
+/// How long no machine is created after a refusal, or after too many have failed.
 pub(crate) const HOLD: Duration = Duration::from_secs(300);
 /// How long a machine that goes is out of DNS before it goes: names are remembered for 30 s, and published
 /// every 10 s.
@@ -30,30 +30,30 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct ClbState {
     services: Mutex<BTreeMap<String, Remembered>>,
-    /// The uid of the cluster, once it was told.
+    /// The uid of the cluster, once known.
     cluster: OnceLock<String>,
     pub(crate) lookups: Lookups,
-    /// Whose turn it is to change a port map that several Services share.
-    pub(crate) turns: KeyedMutex<Uuid>,
+    /// One change at a time of a port map that several Services share.
+    pub(crate) map_locks: KeyedMutex<Uuid>,
 }
 
 #[derive(Debug, Default)]
 struct Remembered {
-    /// What its machines were to be like; other ones deserve another try.
+    /// What its machines were to be like; a hold does not count for others.
     wanted: String,
     failures: u32,
     hold: Option<Hold>,
     drained: BTreeMap<Uuid, Instant>,
     made: BTreeMap<Uuid, Instant>,
-    /// Machines that came to nothing and are still to be destroyed, and what was wrong with them.
-    ruined: BTreeMap<Uuid, &'static str>,
+    /// Machines that failed before they served and are still to be destroyed, and why.
+    failed_machines: BTreeMap<Uuid, &'static str>,
     /// Since when the name of the backends that is in use is missing.
     missed: Option<Instant>,
 }
 
-impl Memory {
+impl ClbState {
     pub(crate) fn cluster(&self) -> Option<String> {
         self.cluster.get().cloned()
     }
@@ -63,8 +63,8 @@ impl Memory {
         self.cluster.get_or_init(|| cluster.to_owned());
     }
 
-    /// Why nothing may be made for that Service now. What was remembered about other machines than
-    /// `wanted` does not count.
+    /// Why no machine may be created for that Service now. Failures of other machines than `wanted` do not
+    /// count.
     pub(crate) fn hold(&self, uid: &str, wanted: &str) -> Option<Hold> {
         let mut all = lock(&self.services);
         let it = all.entry(uid.to_owned()).or_default();
@@ -87,21 +87,21 @@ impl Memory {
         });
     }
 
-    /// A machine came to nothing; says how many have by now.
+    /// A machine failed before it served; returns how many have by now.
     pub(crate) fn failed(&self, uid: &str, machine: Uuid, what: &'static str) -> u32 {
         self.of(uid, |it| {
-            it.ruined.insert(machine, what);
+            it.failed_machines.insert(machine, what);
             it.failures += 1;
             it.failures
         })
     }
 
-    pub(crate) fn ruined(&self, uid: &str) -> BTreeMap<Uuid, &'static str> {
-        self.of(uid, |it| it.ruined.clone())
+    pub(crate) fn failed_machines(&self, uid: &str) -> BTreeMap<Uuid, &'static str> {
+        self.of(uid, |it| it.failed_machines.clone())
     }
 
     pub(crate) fn is_gone(&self, uid: &str, machine: Uuid) {
-        self.of(uid, |it| it.ruined.remove(&machine));
+        self.of(uid, |it| it.failed_machines.remove(&machine));
     }
 
     pub(crate) fn succeeded(&self, uid: &str, machine: Uuid) {
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// How long a machine has been in the making, as far as we know.
-    pub(crate) fn in_the_making(&self, uid: &str, machine: Uuid) -> Duration {
+    pub(crate) fn creating_for(&self, uid: &str, machine: Uuid) -> Duration {
         self.of(uid, |it| {
             it.made
                 .entry(machine)
@@ -131,8 +131,8 @@ impl Memory {
         })
     }
 
-    /// Notes whether the better name of backends is shown, if that is known; says for how long it has been
-    /// in use and not shown.
+    /// Records whether the better name of backends is shown, if that is known; returns how long it has been
+    /// in use without being shown.
     pub(crate) fn missed(&self, uid: &str, shown: Option<bool>, used: Option<Form>) -> Duration {
         let Some(shown) = shown else {
             return Duration::ZERO;
@@ -169,42 +169,42 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_holds_for_five_minutes_or_until_something_else_is_wanted() {
-        let memory = Memory::default();
-        assert_eq!(memory.hold("u", "a"), None);
-        memory.refuse("u", "QuotaExceeded", "too many".to_owned());
+        let state = ClbState::default();
+        assert_eq!(state.hold("u", "a"), None);
+        state.refuse("u", "QuotaExceeded", "too many".to_owned());
         tokio::time::advance(HOLD.saturating_sub(Duration::from_secs(1))).await;
-        assert_eq!(memory.hold("u", "a").unwrap().reason, "QuotaExceeded");
-        assert_eq!(memory.hold("v", "a"), None, "each for itself");
+        assert_eq!(state.hold("u", "a").unwrap().reason, "QuotaExceeded");
+        assert_eq!(state.hold("v", "a"), None, "each for itself");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(memory.hold("u", "a"), None);
-        memory.refuse("u", "QuotaExceeded", "too many".to_owned());
-        let failed = || memory.failed("u", Uuid::nil(), "has failed");
+        assert_eq!(state.hold("u", "a"), None);
+        state.refuse("u", "QuotaExceeded", "too many".to_owned());
+        let failed = || state.failed("u", Uuid::nil(), "has failed");
         assert_eq!(failed(), 1);
-        assert_eq!(memory.hold("u", "b"), None, "another machine is wanted");
+        assert_eq!(state.hold("u", "b"), None, "another machine is wanted");
         assert_eq!(failed(), 1, "counted anew");
-        memory.succeeded("u", Uuid::nil());
+        state.succeeded("u", Uuid::nil());
         assert_eq!(failed(), 1);
-        assert_eq!(memory.ruined("u").len(), 1);
-        memory.is_gone("u", Uuid::nil());
-        assert_eq!(memory.ruined("u").len(), 0);
+        assert_eq!(state.failed_machines("u").len(), 1);
+        state.is_gone("u", Uuid::nil());
+        assert_eq!(state.failed_machines("u").len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn times_are_counted_from_the_first_look() {
-        let memory = Memory::default();
+        let state = ClbState::default();
         let second = Duration::from_secs(1);
-        assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
-        let missed = |shown| memory.missed("u", Some(shown), Some(Form::Qualified));
+        assert_eq!(state.drained("u", Uuid::nil()), Duration::ZERO);
+        let missed = |shown| state.missed("u", Some(shown), Some(Form::Qualified));
         assert_eq!(missed(false), Duration::ZERO);
         tokio::time::advance(second).await;
-        assert_eq!(memory.drained("u", Uuid::nil()), second);
-        assert_eq!(memory.in_the_making("u", Uuid::nil()), Duration::ZERO);
+        assert_eq!(state.drained("u", Uuid::nil()), second);
+        assert_eq!(state.creating_for("u", Uuid::nil()), Duration::ZERO);
         assert_eq!(missed(false), second);
         assert_eq!(missed(true), Duration::ZERO);
         assert_eq!(missed(false), Duration::ZERO);
-        memory.keep("u", |_| false);
-        assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
-        memory.forget("u");
-        assert_eq!(memory.services.lock().unwrap().len(), 0);
+        state.keep("u", |_| false);
+        assert_eq!(state.drained("u", Uuid::nil()), Duration::ZERO);
+        state.forget("u");
+        assert_eq!(state.services.lock().unwrap().len(), 0);
     }
 }

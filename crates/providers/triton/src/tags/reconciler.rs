@@ -1,8 +1,7 @@
-//! What everybody wants on each machine.
+//! The wanted tags of each machine, gathered from all Services and from the metrics groups.
 //!
-//! Nothing goes on in the background: a write is made, and looked after, only by who calls
-//! [`TagReconciler::settle`] or [`TagReconciler::settle_all`] and waits for it. So whoever may not write (any more)
-//! does not.
+//! Nothing runs in the background: only a caller of [`TagReconciler::reconcile`] or
+//! [`TagReconciler::reconcile_all`], who waits for it, writes. So a process without the lease writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,23 +15,23 @@ use super::arithmetic::{Role, Wanted, has_any, holds, holds_groups};
 use super::grammar::Bad;
 use super::machine::Machine;
 use super::{Ports, Tags};
-use crate::site::DataCenter;
+use crate::data_center::DataCenter;
 
-/// What came of bringing a machine to what is wanted on it.
+/// The outcome of reconciling one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum TagOutcome {
     Done,
     Working {
         after: Duration,
     },
-    /// The machine cannot be written: what was written has not shown for a minute. It is tried again
-    /// once a minute, by who asks then; nobody should wait for it.
+    /// The machine cannot be written: our write has not shown for a minute. The next call after another
+    /// minute writes again; callers should not wait for it.
     Pending {
         since: Instant,
     },
-    /// The server does not take it, for the reason it gives.
+    /// The server refuses it, with this reason.
     Refused(String),
-    /// A list on the machine cannot be understood; it is left alone.
+    /// A list on the machine cannot be parsed; it stays untouched.
     Bad(Bad),
     /// The machine is marked as another cluster's; nothing was written.
     OtherCluster(String),
@@ -40,8 +39,8 @@ pub enum Settled {
     Gone,
 }
 
-/// What somebody asks about. All that is wanted on a machine travels in one write; this says which of
-/// it the answer is about, and what is tried alone if the server refuses the whole.
+/// What a caller asks about. One write carries everything wanted on a machine; this selects the part that
+/// the answer is about, and that is tried alone if the server refuses the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
     Label(&'a str),
@@ -51,30 +50,29 @@ pub enum About<'a> {
 
 #[derive(Debug)]
 pub struct TagReconciler {
-    pub(super) site: Arc<DataCenter>,
+    pub(super) data_center: Arc<DataCenter>,
     pub(super) repairs: Counter,
     /// As many as the cluster has, and a few that have left it.
     machines: Mutex<BTreeMap<Uuid, Machine>>,
 }
 
-/// Telling what is wanted.
 impl TagReconciler {
-    /// Nothing is wanted yet. `repairs` counts what others took away and we put back.
-    pub fn new(site: Arc<DataCenter>, repairs: Counter) -> Self {
+    /// `repairs` counts what others took away and we restored.
+    pub fn new(data_center: Arc<DataCenter>, repairs: Counter) -> Self {
         Self {
-            site,
+            data_center,
             repairs,
             machines: Mutex::default(),
         }
     }
 
-    pub fn site(&self) -> &Arc<DataCenter> {
-        &self.site
+    pub fn data_center(&self) -> &Arc<DataCenter> {
+        &self.data_center
     }
 
-    /// A label is wanted on a machine with those ports, or, with none, not at all. Labels that nobody
-    /// has told anything about stay as they are.
-    pub fn tell(&self, machine: Uuid, label: &str, ports: Option<Ports>) {
+    /// A label is wanted on a machine with those ports, or, with none, not at all. Labels that were never
+    /// wanted here stay as they are.
+    pub fn want(&self, machine: Uuid, label: &str, ports: Option<Ports>) {
         let label = label.to_ascii_lowercase();
         let ports = ports.filter(|ports| !ports.is_empty());
         self.with(machine, |it| {
@@ -92,7 +90,7 @@ impl TagReconciler {
     }
 
     /// These are all the groups of ours that a machine is to be in.
-    pub fn tell_groups(&self, machine: Uuid, role: Role, groups: BTreeSet<String>) {
+    pub fn want_groups(&self, machine: Uuid, role: Role, groups: BTreeSet<String>) {
         self.with(machine, |it| {
             it.wanted.role = role;
             if !groups.is_empty() {
@@ -128,8 +126,8 @@ impl TagReconciler {
         });
     }
 
-    /// Whether these tags of a machine, as a list showed them, are what is wanted of a label, so that
-    /// nothing has to be done about it. Writes nothing; what it saw in place it knows as such.
+    /// Whether these tags of a machine, from a list, have a label as wanted, so that there is nothing to do.
+    /// Writes nothing, but remembers a label that it saw in place.
     pub fn shows(
         &self,
         cluster: &str,
@@ -141,9 +139,9 @@ impl TagReconciler {
         let there = holds(tags, cluster, label, ports);
         let mut machines = self.lock();
         if let Some(known) = machines.get(&machine) {
-            // What was told meanwhile, or is on its way, the list does not show yet.
-            let told = known.wanted.labels.get(label);
-            let other = told.is_some_and(|told| told.as_ref() != ports);
+            // The list may not show yet what is wanted since, or is in flight.
+            let wanted = known.wanted.labels.get(label);
+            let other = wanted.is_some_and(|wanted| wanted.as_ref() != ports);
             if other || known.open.contains(label) || (known.wanted.released && ports.is_some()) {
                 return false;
             }
@@ -159,14 +157,13 @@ impl TagReconciler {
         there
     }
 
-    /// Whether somebody has told that a label is wanted on a machine.
     pub fn wants(&self, machine: Uuid, label: &str) -> bool {
         let machines = self.lock();
-        let told = machines.get(&machine).map(|it| &it.wanted.labels);
-        told.is_some_and(|told| matches!(told.get(label), Some(Some(_))))
+        let wanted = machines.get(&machine).map(|it| &it.wanted.labels);
+        wanted.is_some_and(|wanted| matches!(wanted.get(label), Some(Some(_))))
     }
 
-    /// Whether a write that is on its way to a machine carries what is wanted by now of that.
+    /// Whether the write in flight to a machine carries what is wanted now of that.
     pub fn is_on_its_way(&self, machine: Uuid, about: About<'_>) -> bool {
         let machines = self.lock();
         let Some(known) = machines.get(&machine) else {
@@ -174,16 +171,16 @@ impl TagReconciler {
         };
         // Whoever is at work there may be writing what was wanted before.
         let work = known.work.try_lock();
-        let flight = work.as_ref().ok().and_then(|work| work.flight.as_ref());
-        flight.is_some_and(|flight| flight.carries(&known.wanted.only(about), about))
+        let in_flight = work.as_ref().ok().and_then(|work| work.in_flight.as_ref());
+        in_flight.is_some_and(|in_flight| in_flight.carries(&known.wanted.only(about), about))
     }
 
     pub fn shows_groups(&self, (machine, tags): (Uuid, &Tags), groups: &BTreeSet<String>) -> bool {
         let there = holds_groups(tags, groups);
         let mut machines = self.lock();
         if let Some(known) = machines.get(&machine) {
-            let told = known.wanted.groups.as_ref();
-            if known.open_groups || told.is_some_and(|told| told != groups) {
+            let wanted = known.wanted.groups.as_ref();
+            if known.open_groups || wanted.is_some_and(|wanted| wanted != groups) {
                 return false;
             }
         }
@@ -193,10 +190,9 @@ impl TagReconciler {
         there
     }
 
-    /// Machines that are not known to be as they are wanted, so that somebody should see to them:
-    /// told and not brought there yet, on their way, unwritable, not clean after they left, or cleaned so
-    /// lately that somebody may write back what he had read before.
-    pub fn unsettled(&self) -> BTreeSet<Uuid> {
+    /// Machines that still need a look: not yet as wanted, with a write in flight, unwritable, not clean
+    /// after they left, or cleaned so lately that another tool may write back what it had read before.
+    pub fn unreconciled(&self) -> BTreeSet<Uuid> {
         let machines = self.lock();
         let open = machines.iter().filter(|(_, it)| {
             it.busy
@@ -211,7 +207,6 @@ impl TagReconciler {
     pub(super) fn with<T>(&self, machine: Uuid, work: impl FnOnce(&mut Machine) -> T) -> T {
         let mut machines = self.lock();
         let machine = machines.entry(machine).or_default();
-        // Who is told something about a machine asks for it anew.
         machine.gone = false;
         work(machine)
     }

@@ -1,4 +1,4 @@
-//! The firewall rules of the account, listed once for all Services that are looked at together.
+//! The firewall rules of the account, listed once for Services that are reconciled together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,18 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::api::{ApiError, FirewallRule};
-use crate::site::DataCenter;
+use crate::data_center::DataCenter;
 
-/// For how long a list is good: several Services are looked at together.
 const AGE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-pub(crate) struct Rules(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
+pub(crate) struct RuleCache(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
 
-impl Rules {
-    pub(crate) async fn all(&self, site: &DataCenter) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
+impl RuleCache {
+    pub(crate) async fn all(
+        &self,
+        data_center: &DataCenter,
+    ) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
         let mut known = self.0.lock().await;
         if let Some((asked, rules)) = known.as_ref()
             && asked.elapsed() < AGE
@@ -24,7 +26,7 @@ impl Rules {
             return Ok(Arc::clone(rules));
         }
         let asked = Instant::now();
-        let rules = Arc::new(site.api.firewall_rules().await?);
+        let rules = Arc::new(data_center.api.firewall_rules().await?);
         *known = Some((asked, Arc::clone(&rules)));
         Ok(rules)
     }

@@ -14,17 +14,17 @@ use crate::common::{CLUSTER, node};
 type Content = BTreeMap<String, Secret>;
 
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct FakeCluster {
     nodes: Mutex<BTreeMap<u32, Arc<Node>>>,
     changed: Notify,
     objects: Mutex<BTreeMap<(&'static str, String), Content>>,
     foreign: Mutex<BTreeSet<String>>,
-    news: Mutex<Vec<ProviderEvent>>,
+    events: Mutex<Vec<ProviderEvent>>,
     pub(crate) observing: std::sync::atomic::AtomicBool,
     pub(crate) writes: std::sync::atomic::AtomicUsize,
 }
 
-impl Desk {
+impl FakeCluster {
     pub(crate) fn add(&self, number: u32) {
         self.change(number, Some(node(number)));
     }
@@ -55,7 +55,7 @@ impl Desk {
     }
 
     /// `reason kind name: message` of every event.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn reported(&self) -> Vec<String> {
         let line = |it: &ProviderEvent| {
             let about = &it.regarding;
             format!(
@@ -63,11 +63,11 @@ impl Desk {
                 it.reason, about.kind, about.name, it.message
             )
         };
-        self.news.lock().unwrap().iter().map(line).collect()
+        self.events.lock().unwrap().iter().map(line).collect()
     }
 }
 
-impl Cluster for Desk {
+impl Cluster for FakeCluster {
     fn name(&self) -> &'static str {
         "kubernetes"
     }
@@ -131,7 +131,7 @@ impl Cluster for Desk {
         })
     }
 
-    fn tell(&self, news: ProviderEvent) {
-        self.news.lock().unwrap().push(news);
+    fn tell(&self, events: ProviderEvent) {
+        self.events.lock().unwrap().push(events);
     }
 }

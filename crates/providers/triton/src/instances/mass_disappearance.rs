@@ -18,7 +18,7 @@ const MOST: usize = 100_000;
 
 /// Which machines of nodes are there, and since when too few.
 #[derive(Debug, Default)]
-pub(super) struct Vanishing {
+pub(super) struct MassDisappearance {
     /// When each was last asked about, and whether it was gone.
     known: BTreeMap<Uuid, (Instant, bool)>,
     since: Option<Instant>,
@@ -32,11 +32,11 @@ pub(super) enum Judgement {
         gone: usize,
         of: usize,
         /// Whether that begins now: somebody should hear of it.
-        news: bool,
+        events: bool,
     },
 }
 
-impl Vanishing {
+impl MassDisappearance {
     pub(super) fn judge(
         &mut self,
         seen: impl IntoIterator<Item = (Uuid, bool)>,
@@ -55,12 +55,12 @@ impl Vanishing {
             self.since = None;
             return Judgement::Believe;
         }
-        let news = self.since.is_none();
+        let events = self.since.is_none();
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= LASTING {
             Judgement::Believe
         } else {
-            Judgement::Wait { gone, of, news }
+            Judgement::Wait { gone, of, events }
         }
     }
 }
@@ -69,25 +69,29 @@ impl Vanishing {
 mod tests {
     use super::*;
 
-    fn judge(vanishing: &mut Vanishing, all: u128, gone: u128) -> Judgement {
+    fn judge(mass_disappearance: &mut MassDisappearance, all: u128, gone: u128) -> Judgement {
         let seen = (0..all).map(|n| (Uuid::from_u128(n), n < gone));
-        vanishing.judge(seen, Instant::now())
+        mass_disappearance.judge(seen, Instant::now())
     }
 
     #[tokio::test(start_paused = true)]
     async fn triton_case_24_many_at_once_have_to_stay_away_for_ten_minutes() {
-        let mut vanishing = Vanishing::default();
-        assert_eq!(judge(&mut vanishing, 5, 0), Judgement::Believe);
-        let wait = |news| Judgement::Wait {
+        let mut mass_disappearance = MassDisappearance::default();
+        assert_eq!(judge(&mut mass_disappearance, 5, 0), Judgement::Believe);
+        let wait = |events| Judgement::Wait {
             gone: 5,
             of: 5,
-            news,
+            events,
         };
-        assert_eq!(judge(&mut vanishing, 5, 5), wait(true));
+        assert_eq!(judge(&mut mass_disappearance, 5, 5), wait(true));
         tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;
-        assert_eq!(judge(&mut vanishing, 5, 5), wait(false), "told once");
+        assert_eq!(
+            judge(&mut mass_disappearance, 5, 5),
+            wait(false),
+            "told once"
+        );
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(judge(&mut vanishing, 5, 5), Judgement::Believe);
+        assert_eq!(judge(&mut mass_disappearance, 5, 5), Judgement::Believe);
     }
 
     #[tokio::test(start_paused = true)]
@@ -99,19 +103,19 @@ mod tests {
             (100, 50, true),
             (100, 51, false),
         ] {
-            let judged = judge(&mut Vanishing::default(), all, gone);
+            let judged = judge(&mut MassDisappearance::default(), all, gone);
             assert_eq!(judged == Judgement::Believe, believed, "{gone} of {all}");
         }
         // Who comes back ends it, and the time begins anew.
-        let mut vanishing = Vanishing::default();
-        judge(&mut vanishing, 5, 5);
+        let mut mass_disappearance = MassDisappearance::default();
+        judge(&mut mass_disappearance, 5, 5);
         tokio::time::advance(Duration::from_secs(500)).await;
-        assert_eq!(judge(&mut vanishing, 5, 0), Judgement::Believe);
+        assert_eq!(judge(&mut mass_disappearance, 5, 0), Judgement::Believe);
         tokio::time::advance(Duration::from_secs(500)).await;
-        let judged = judge(&mut vanishing, 5, 5);
-        assert!(matches!(judged, Judgement::Wait { news: true, .. }));
+        let judged = judge(&mut mass_disappearance, 5, 5);
+        assert!(matches!(judged, Judgement::Wait { events: true, .. }));
         // Nodes that are long gone are not counted.
         tokio::time::advance(COUNTED).await;
-        assert_eq!(judge(&mut vanishing, 2, 2), Judgement::Believe);
+        assert_eq!(judge(&mut mass_disappearance, 2, 2), Judgement::Believe);
     }
 }

@@ -1,4 +1,4 @@
-//! One data center at work: its API, its list of machines, and what is remembered of the rest.
+//! One data center: its API, its cached machines, and caches of account and networks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,11 +13,11 @@ use uuid::Uuid;
 use crate::api::{Account, Api, Machine, Network, Nic};
 use crate::config::Config;
 use crate::lock;
-use crate::roll::{LATER, Listing, MachineCache};
+use crate::machine_cache::{LATER, Listing, MachineCache};
 
-/// The account and the networks change rarely; new ones are waited for no longer than this.
+/// Age of cached account and networks; new ones are noticed after this long at the latest.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Networks of cards that no list shows; a node has a few.
+/// Bound of `unlisted`; a node has a few such networks.
 const MOST_UNLISTED: usize = 1024;
 
 type Networks = Arc<BTreeMap<Uuid, Network>>;
@@ -25,20 +25,20 @@ type Networks = Arc<BTreeMap<Uuid, Network>>;
 #[derive(Debug)]
 pub struct DataCenter {
     pub(crate) api: Arc<Api>,
-    pub(crate) roll: Arc<MachineCache>,
+    pub(crate) machines: Arc<MachineCache>,
     datacenter: OnceCell<String>,
     region: Option<String>,
     zone: Option<String>,
     account: CachedRead<Account>,
     networks: CachedRead<BTreeMap<Uuid, Network>>,
-    /// Networks read by themselves while they cannot be listed; none: not to be seen.
+    /// Networks read one by one while they cannot be listed; none: not visible to us.
     unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
 }
 
 impl DataCenter {
     pub(crate) fn new(config: &Config, api: Arc<Api>) -> Self {
         Self {
-            roll: Arc::new(MachineCache::new(Arc::clone(&api))),
+            machines: Arc::new(MachineCache::new(Arc::clone(&api))),
             api,
             datacenter: OnceCell::new_with(config.datacenter.clone()),
             region: config.region.clone(),
@@ -53,8 +53,8 @@ impl DataCenter {
         &self.api
     }
 
-    pub fn roll(&self) -> &Arc<MachineCache> {
-        &self.roll
+    pub fn machines(&self) -> &Arc<MachineCache> {
+        &self.machines
     }
 
     /// Other credentials may see another account.
@@ -62,10 +62,10 @@ impl DataCenter {
         self.account.invalidate();
         self.networks.invalidate();
         lock(&self.unlisted).clear();
-        self.roll.invalidate();
+        self.machines.invalidate();
     }
 
-    pub async fn place(&self) -> Result<(String, String), CloudError> {
+    pub async fn region_and_zone(&self) -> Result<(String, String), CloudError> {
         if let (Some(region), Some(zone)) = (&self.region, &self.zone) {
             return Ok((region.clone(), zone.clone()));
         }
@@ -74,7 +74,7 @@ impl DataCenter {
         Ok((or_name(&self.region), or_name(&self.zone)))
     }
 
-    /// What the data center is called: as a ping says, or as the list of data centers does.
+    /// The name of the data center, from a ping or from the list of data centers.
     async fn find_name(&self) -> Result<String, CloudError> {
         if let Some(name) = self.api.ping().await?.datacenter {
             return Ok(name);
@@ -92,18 +92,18 @@ impl DataCenter {
         };
         name.cloned().ok_or_else(|| {
             let text =
-                "CloudAPI does not say what its data center is called: set triton-datacenter";
+                "CloudAPI does not report the name of its data center: set triton-datacenter";
             CloudError::new(CloudErrorKind::Invalid, text)
         })
     }
 
-    /// The account. A read that succeeded lately is enough.
+    /// The account, at most [`REMEMBERED`] old.
     pub async fn account(&self) -> Result<Account, CloudError> {
         let oldest = Instant::now().checked_sub(REMEMBERED);
         self.account_since(oldest).await
     }
 
-    /// The account as it was asked for later than `moment`.
+    /// The account, read after `moment`.
     pub(crate) async fn account_since(
         &self,
         moment: Option<Instant>,
@@ -113,14 +113,14 @@ impl DataCenter {
         Ok(Account::clone(&account.value))
     }
 
-    /// Whole lists of machines asked for from now on, and the account's own word that it answers: what is
-    /// in none of them does not exist. Two if they have pages, because a machine can slip between pages.
+    /// Complete lists of machines, requested from now on, of an account that answers: a machine that is in
+    /// none of them does not exist. Two lists if they have pages, because a machine can slip between pages.
     pub(crate) async fn proof(&self) -> Result<Vec<Arc<Listing>>, CloudError> {
         let now = Instant::now();
-        let first = self.roll.since(now).await?;
+        let first = self.machines.since(now).await?;
         let mut lists = vec![first];
         if lists[0].pages > 1 {
-            lists.push(self.roll.since(Instant::now()).await?);
+            lists.push(self.machines.since(Instant::now()).await?);
         }
         self.account_since(Some(now)).await?;
         Ok(lists)
@@ -218,7 +218,7 @@ mod tests {
     use crate::testing::{ENDPOINT, Harness, config, refusal, reply, with};
     use serde_json::json;
 
-    fn site(test: &Harness, file: Option<&str>) -> DataCenter {
+    fn data_center(test: &Harness, file: Option<&str>) -> DataCenter {
         DataCenter::new(&config(&[], file), test.api(&[]))
     }
 
@@ -226,12 +226,12 @@ mod tests {
     async fn triton_case_21_the_data_center_is_named_by_a_ping_or_by_the_list() {
         let pong = || reply(200, &json!({"ping": "pong"}));
         let test = Harness::new(move |_| with(pong(), "triton-datacenter-name", "eg-1"));
-        let here = site(&test, None);
+        let here = data_center(&test, None);
         assert_eq!(
-            here.place().await.unwrap(),
+            here.region_and_zone().await.unwrap(),
             ("eg-1".to_owned(), "eg-1".to_owned())
         );
-        here.place().await.unwrap();
+        here.region_and_zone().await.unwrap();
         assert_eq!(test.lines(), ["GET /--ping"], "asked once");
         for (list, wanted) in [
             (
@@ -245,17 +245,23 @@ mod tests {
                 "/--ping" => pong(),
                 _ => reply(200, &list),
             });
-            let place = site(&test, None).place().await;
-            assert_eq!(place.ok().map(|(region, _)| region).as_deref(), wanted);
+            let found = data_center(&test, None).region_and_zone().await;
+            assert_eq!(found.ok().map(|(region, _)| region).as_deref(), wanted);
         }
         let file = "[Global]\nregion = eu\nzone = z1\n";
         assert_eq!(
-            site(&test, Some(file)).place().await.unwrap(),
+            data_center(&test, Some(file))
+                .region_and_zone()
+                .await
+                .unwrap(),
             ("eu".to_owned(), "z1".to_owned())
         );
         let file = "[Global]\ntriton-datacenter = dc\nzone = z1\n";
         assert_eq!(
-            site(&test, Some(file)).place().await.unwrap(),
+            data_center(&test, Some(file))
+                .region_and_zone()
+                .await
+                .unwrap(),
             ("dc".to_owned(), "z1".to_owned())
         );
         assert_eq!(test.lines().len(), 1, "what is configured is not asked for");
@@ -279,17 +285,17 @@ mod tests {
                 _ => refusal(500, "InternalError", "Unable to contact the Triton CNS API"),
             }
         });
-        let site = site(&test, None);
+        let data_center = data_center(&test, None);
         let mut machine = crate::testing::machine(Uuid::from_u128(9), "m");
         machine.nics = Some(vec![Nic {
             network: Some(id),
             ..Nic::default()
         }]);
         // Never listed yet: each is read by itself.
-        let read = site.networks_of(&[&machine]).await.unwrap();
+        let read = data_center.networks_of(&[&machine]).await.unwrap();
         assert!(read[&id].public && read[&id].suffixes.is_none());
         for _ in 0..3 {
-            let networks = site.networks_of(&[&machine]).await.unwrap();
+            let networks = data_center.networks_of(&[&machine]).await.unwrap();
             assert_eq!(
                 networks[&id].suffixes.as_deref(),
                 Some(&["svc.a.z".to_owned()][..])

@@ -121,7 +121,7 @@ async fn a_machine_of_another_cluster_is_left_alone_until_it_is_taken_over() {
     let reason = "MachineOwnedByOtherCluster";
     assert!(outcome.good().events().contains(reason));
     assert_eq!(test.tag(1), "mine:1,old.prod:30000");
-    assert_eq!(test.news().await, Some(("k8s-1".to_owned(), reason)));
+    assert_eq!(test.events().await, Some(("k8s-1".to_owned(), reason)));
     let annotations = &mut test.nodes[0].annotations;
     annotations.insert("cloud.tritoncompute/take_over".into(), "true".into());
     test.ensure("web").await.good();

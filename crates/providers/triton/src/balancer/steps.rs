@@ -1,4 +1,4 @@
-//! What plans of both modes are made of.
+//! Building blocks of the plans of both modes.
 
 use bowline_core::{Change, Impact, Publication, ResourceRef, StepId, StepNote};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::settings::table;
 use crate::api::{Account, FirewallRule, Machine, TagValue};
 use crate::tags::{self, Item, SERVICES, Tags};
 
-// What things are called.
+// Kinds of objects in plans.
 pub(crate) const MACHINE: &str = "machine";
 pub(crate) const LABEL: &str = "DNS service";
 pub(crate) const NAME: &str = "DNS name";
@@ -34,7 +34,7 @@ pub(crate) fn new(kind: &'static str, name: &str) -> ResourceRef {
     }
 }
 
-pub(crate) fn remark<'a>(
+pub(crate) fn note<'a>(
     impact: Impact,
     reason: Option<&'a str>,
     needs: &'a [StepId],
@@ -63,8 +63,8 @@ pub(crate) fn push_names<A>(
 ) {
     let object = there("account", &account.login, &account.id);
     let changes = vec![change("triton_cns_enabled", false, true)];
-    let remark = remark(Impact::None, Some(why), &[]);
-    builder.change(object, changes, &remark, action);
+    let note = note(Impact::None, Some(why), &[]);
+    builder.change(object, changes, &note, action);
 }
 
 /// The step that changes a firewall rule; `rules` are those that there are.
@@ -76,12 +76,12 @@ pub(crate) fn push_rule<A>(
 ) {
     let kind = "firewall rule";
     let name = rule.name();
-    let in_place = remark(Impact::InPlace, None, &[]);
+    let in_place = note(Impact::InPlace, None, &[]);
     match rule {
         RuleChange::Create(rule) => {
             let body = Map::from_iter([("rule".to_owned(), json!(rule.rule))]);
-            let remark = remark(Impact::None, None, &[]);
-            builder.create(new(kind, name), &body, &remark, action);
+            let note = note(Impact::None, None, &[]);
+            builder.create(new(kind, name), &body, &note, action);
         }
         RuleChange::Update { id, rule } => {
             let former = rules.iter().find(|it| it.id == *id);
@@ -95,7 +95,7 @@ pub(crate) fn push_rule<A>(
     }
 }
 
-/// What is shown of a Service that is served no more.
+/// The publication of a Service that is no longer served.
 pub(crate) fn withdrawn() -> Publication {
     let own = [table::STATUS.key, table::INSTANCES.key];
     Publication {

@@ -3,7 +3,7 @@
 //! ```text
 //!  look-ups ──┐                     ┌─▶ who waits meanwhile gets the same list
 //!  change feed ┼─▶ one list at a time ┤
-//!  resync ────┘                     └─▶ what differs from the last one is told to whoever listens
+//!  resync ────┘                     └─▶ differences from the last one are broadcast
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::api::{Api, Machine, MachineQuery};
 
-/// Changes that wait for somebody slow to hear them; who misses some looks at everything.
+/// Changes kept for a slow subscriber; who misses some looks at everything.
 const WAITING: usize = 64;
 /// What is asked for at a moment may have begun before it; what is asked for later has not.
 pub(crate) const LATER: Duration = Duration::from_nanos(1);
@@ -145,29 +145,29 @@ mod tests {
                 &json!([{"id": Uuid::from_u128(1), "state": state}, {"id": "odd"}]),
             )
         });
-        let roll = MachineCache::new(test.api(&[]));
-        let mut changes = roll.changes();
+        let machine_cache = MachineCache::new(test.api(&[]));
+        let mut changes = machine_cache.changes();
         let age = Duration::from_secs(60);
-        let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));
+        let (a, b) = tokio::join!(machine_cache.recent(age), machine_cache.recent(age));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         assert_eq!(test.lines().len(), 1, "those who wait get the same list");
         tokio::time::advance(age.saturating_sub(Duration::from_secs(1))).await;
-        roll.recent(age).await.unwrap();
+        machine_cache.recent(age).await.unwrap();
         assert_eq!(test.lines().len(), 1);
         tokio::time::advance(Duration::from_secs(1)).await;
-        let listing = roll.recent(age).await.unwrap();
+        let listing = machine_cache.recent(age).await.unwrap();
         assert_eq!(test.lines().len(), 2);
         assert!(changes.try_recv().is_err(), "nothing has changed");
         assert!(listing.nameless && !listing.lacks(Uuid::from_u128(9)));
-        roll.invalidate();
+        machine_cache.invalidate();
         tokio::time::advance(Duration::from_millis(1)).await;
-        roll.recent(age).await.unwrap();
+        machine_cache.recent(age).await.unwrap();
         assert_eq!(test.lines().len(), 3);
         assert_eq!(
             *changes.try_recv().unwrap(),
             BTreeSet::from([Uuid::from_u128(1)])
         );
-        roll.recent(age).await.unwrap();
+        machine_cache.recent(age).await.unwrap();
         assert_eq!(test.lines().len(), 3, "the new list is good");
     }
 }

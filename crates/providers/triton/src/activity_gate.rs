@@ -1,5 +1,5 @@
-//! Whether anybody wants to know. A process that does not lead asks its cloud nothing, and then
-//! nothing is listed or followed in the background either.
+//! Whether this process leads, seen from the questions it gets. A standby asks its cloud nothing, and then
+//! the background work (lists, change feed) rests too.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::lock;
 
-/// Nodes are asked about every few minutes for as long as somebody leads.
+/// A leader asks about nodes every few minutes.
 const LASTING: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Default)]
@@ -19,23 +19,23 @@ pub(crate) struct ActivityGate {
 }
 
 impl ActivityGate {
-    pub(crate) fn show(&self) {
+    pub(crate) fn record(&self) {
         *lock(&self.last) = Some(Instant::now());
         self.asked.notify_waiters();
     }
 
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         let last = *lock(&self.last);
         last.is_some_and(|last| last.elapsed() < LASTING)
     }
 
-    /// Waits until somebody asks; not at all if somebody did lately.
+    /// Waits for the next question; returns at once if there was one lately.
     pub(crate) async fn wait(&self) {
         loop {
             let asked = self.asked.notified();
             tokio::pin!(asked);
             asked.as_mut().enable();
-            if self.is_there() {
+            if self.is_open() {
                 return;
             }
             asked.await;
@@ -48,13 +48,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn interest_lasts_for_a_while() {
-        let interest = ActivityGate::default();
-        assert!(!interest.is_there());
-        tokio::join!(interest.wait(), async { interest.show() });
+    async fn the_gate_stays_open_for_a_while() {
+        let activity = ActivityGate::default();
+        assert!(!activity.is_open());
+        tokio::join!(activity.wait(), async { activity.record() });
         tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;
-        assert!(interest.is_there());
+        assert!(activity.is_open());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!interest.is_there());
+        assert!(!activity.is_open());
     }
 }

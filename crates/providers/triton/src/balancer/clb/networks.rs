@@ -1,4 +1,4 @@
-//! Which networks load balancer machines are on. Pure.
+//! Chooses the networks of load balancer machines. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use crate::config::LoadBalancerConfig;
 use crate::id::hyphenated;
 use crate::instances::is_public;
 
-/// The reason of events about networks that somebody has to name.
 const AMBIGUOUS: &str = "AmbiguousNetwork";
 
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +22,14 @@ pub(crate) struct Question<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) config: &'a LoadBalancerConfig,
     /// The nodes behind the load balancer, by id.
-    pub(crate) members: &'a [&'a Machine],
+    pub(crate) targets: &'a [&'a Machine],
     /// The names that some of them have now.
     pub(crate) names: &'a BTreeMap<Uuid, Vec<String>>,
     pub(crate) machines: &'a [Machine],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct Placement {
     pub(crate) wires: Vec<Wire>,
     pub(crate) private: Uuid,
     /// What follows the labels of nodes there.
@@ -39,8 +38,8 @@ pub(crate) struct Placed {
 }
 
 impl Question<'_> {
-    /// Chooses, or says what a person must say.
-    pub(crate) fn answer(&self) -> Result<Placed, Problem> {
+    /// The networks, or what a person has to configure first.
+    pub(crate) fn answer(&self) -> Result<Placement, Problem> {
         let internal = self.settings.internal;
         let front = match (internal, &self.settings.cns_network) {
             (true, Some(named)) => Some(self.named(named)?),
@@ -53,7 +52,7 @@ impl Question<'_> {
             address: self.settings.clb.ipv4,
         };
         if internal {
-            return Ok(Placed {
+            return Ok(Placement {
                 wires: vec![inside],
                 private,
                 suffix,
@@ -66,7 +65,7 @@ impl Question<'_> {
             public: true,
             address: None,
         };
-        Ok(Placed {
+        Ok(Placement {
             wires: vec![outside, inside],
             private,
             suffix,
@@ -74,7 +73,7 @@ impl Question<'_> {
         })
     }
 
-    /// What follows the label of the Service's own name, if anybody knows.
+    /// What follows the label of the Service's own name, if it is known.
     pub(crate) fn front_suffix(&self, front: Uuid) -> Option<String> {
         let named = self.settings.cns_network.as_ref();
         let named = named.and_then(|named| self.named(named).ok());
@@ -87,7 +86,7 @@ impl Question<'_> {
         let zones = Zones {
             networks: self.networks,
             account: self.account,
-            members: &machines,
+            targets: &machines,
             names: self.names,
             internal: self.settings.internal,
             network: Some(named.unwrap_or(front)),
@@ -128,7 +127,7 @@ impl Question<'_> {
         let zones = Zones {
             networks: self.networks,
             account: self.account,
-            members: self.members,
+            targets: self.targets,
             names: self.names,
             internal: true,
             network,
@@ -145,7 +144,7 @@ impl Question<'_> {
                 let text = format!("the nodes are in several DNS zones ({})", zones.join(", "));
                 Err(ambiguous(&text, "private-network"))
             }
-            Choice::Unknown if self.members.is_empty() => Err(Problem {
+            Choice::Unknown if self.targets.is_empty() => Err(Problem {
                 reason: "NoValidNodes",
                 message: "no node is known yet: the network of the load balancer machines is chosen by the nodes' \
                           machines"
@@ -167,7 +166,7 @@ impl Question<'_> {
             let mut nics = machine.nics.iter().flatten();
             nics.any(|nic| nic.network == Some(network))
         };
-        self.members.iter().all(on).then_some(network)
+        self.targets.iter().all(on).then_some(network)
     }
 
     fn named(&self, text: &str) -> Result<Uuid, Problem> {

@@ -55,8 +55,8 @@ fn chosen(nodes: &Nodes, serving: Option<&[&str]>, not_ready: &[(&str, u64)]) ->
 }
 
 fn names(chosen: &Chosen) -> Vec<&str> {
-    let members = chosen.members.values();
-    members.map(|it| it.node.name.as_str()).collect()
+    let targets = chosen.targets.values();
+    targets.map(|it| it.node.name.as_str()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,11 +102,11 @@ async fn members_are_ready_and_run_and_are_not_hidden() {
             false,
         ),
     ];
-    for (number, (change, is_member)) in rows.iter().enumerate() {
+    for (number, (change, is_target)) in rows.iter().enumerate() {
         let (mut nodes, mut machines) = three();
         change(&mut nodes[1], &mut machines[1]);
         let chosen = chosen(&nodes_of(nodes, machines), None, &[]);
-        let wanted: &[&str] = if *is_member {
+        let wanted: &[&str] = if *is_target {
             &["n1", "n2", "n3"]
         } else {
             &["n1", "n3"]
@@ -141,7 +141,7 @@ async fn without_endpoints_who_served_before_stays_for_half_a_minute() {
     for (seconds, wanted, again) in [(0, 2, Some(30)), (29, 2, Some(1)), (30, 0, None)] {
         let mut chosen = before.clone();
         chosen.without_endpoints_for(Duration::from_secs(seconds));
-        assert_eq!(chosen.members.len(), wanted);
+        assert_eq!(chosen.targets.len(), wanted);
         assert_eq!(chosen.again, again.map(Duration::from_secs));
     }
 }

@@ -15,7 +15,7 @@ fn secret(key: &str) -> SecretContent {
 }
 
 /// The next news within that many seconds.
-async fn news(provider: &Triton, seconds: u64) -> Option<ProviderEvent> {
+async fn events(provider: &Triton, seconds: u64) -> Option<ProviderEvent> {
     let wait = timeout(Duration::from_secs(seconds), provider.next_event());
     wait.await.ok()
 }
@@ -36,28 +36,28 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     let (provider, content) = test.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(test.lines(), [""; 0], "nobody leads");
-    let first = news(&provider, 10).await.unwrap();
+    let first = events(&provider, 10).await.unwrap();
     assert_eq!((first.reason, first.is_warning), (LOADED, false));
     assert_eq!(first.regarding, on_secret());
     assert!(first.message.contains(DEFAULT_FINGERPRINT), "{first:?}");
     // A key that the account does not have yet.
     content.send_replace(Some(secret(text.reveal())));
-    let refused = news(&provider, 10).await.unwrap();
+    let refused = events(&provider, 10).await.unwrap();
     assert_eq!((refused.reason, refused.is_warning), (REJECTED, true));
     assert_eq!(refused.regarding, on_secret());
     assert!(refused.message.contains("401"), "{refused:?}");
     assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
-    assert_eq!(news(&provider, 180).await, None, "told once");
+    assert_eq!(events(&provider, 180).await, None, "told once");
     let line = format!("{} new", key.public_line());
     test.sim.add_key("acme", &line).unwrap();
-    let second = news(&provider, 120).await.unwrap();
+    let second = events(&provider, 120).await.unwrap();
     assert_eq!(second.reason, LOADED);
     assert!(second.message.contains(&key.fingerprint().md5()));
     // Garbage, and no Secret at all.
     content.send_replace(Some(secret("garbage")));
-    assert_eq!(news(&provider, 10).await.unwrap().reason, REJECTED);
+    assert_eq!(events(&provider, 10).await.unwrap().reason, REJECTED);
     content.send_replace(Some(secret(text.reveal())));
-    assert_eq!(news(&provider, 120).await, None, "it is the one in use");
+    assert_eq!(events(&provider, 120).await, None, "it is the one in use");
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,9 +65,9 @@ async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
     let test = Harness::new(1);
     let account = SecretContent::new([("SDC_ACCOUNT".to_owned(), "acme".to_owned())]);
     let (provider, _content) = test.provider_with_secret(account);
-    assert_eq!(news(&provider, 120).await, None);
+    assert_eq!(events(&provider, 120).await, None);
     let provider = test.provider();
-    assert_eq!(news(&provider, 120).await, None);
+    assert_eq!(events(&provider, 120).await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,11 +85,14 @@ async fn a_node_that_two_machines_fit_is_told_of_once() {
     for _ in 0..3 {
         unclear(lookup(&provider, &x).await);
     }
-    let told = news(&provider, 1).await.unwrap();
-    assert_eq!((told.reason, told.is_warning), ("AmbiguousInstance", true));
-    assert_eq!(told.regarding, Regarding::node(&x));
-    assert!(told.message.contains(&id(1)) && told.message.contains(&id(2)));
-    assert_eq!(news(&provider, 60).await, None);
+    let reported = events(&provider, 1).await.unwrap();
+    assert_eq!(
+        (reported.reason, reported.is_warning),
+        ("AmbiguousInstance", true)
+    );
+    assert_eq!(reported.regarding, Regarding::node(&x));
+    assert!(reported.message.contains(&id(1)) && reported.message.contains(&id(2)));
+    assert_eq!(events(&provider, 60).await, None);
     assert_eq!(provider.malformed_reason(), "InvalidProviderID");
 }
 
@@ -102,11 +105,14 @@ async fn machines_that_vanish_together_are_one_event() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         presence(&provider, &nodes).await;
     }
-    let told = news(&provider, 1).await.unwrap();
-    assert_eq!((told.reason, told.is_warning), ("MassDisappearance", true));
-    assert_eq!(told.regarding, Regarding::manager());
-    assert!(told.message.contains("5 of 5"), "{told:?}");
-    assert_eq!(news(&provider, 60).await, None);
+    let reported = events(&provider, 1).await.unwrap();
+    assert_eq!(
+        (reported.reason, reported.is_warning),
+        ("MassDisappearance", true)
+    );
+    assert_eq!(reported.regarding, Regarding::manager());
+    assert!(reported.message.contains("5 of 5"), "{reported:?}");
+    assert_eq!(events(&provider, 60).await, None);
 }
 
 #[tokio::test(start_paused = true)]
