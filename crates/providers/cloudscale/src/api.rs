@@ -32,7 +32,7 @@ const SERVERS: &str = "v1/servers";
 const SERVER: &str = "v1/servers/:id";
 
 /// Waits of one call beyond its requests: a minute that the server may ask for, and half a minute
-/// for the back-off and for a turn.
+/// for the back-off and for the queue.
 const WAITS: Duration = Duration::from_secs(90);
 /// Requests of one call: the first and two repetitions.
 const ATTEMPTS: u32 = 3;
@@ -60,7 +60,7 @@ impl Api {
         Ok(ServerList::read(items))
     }
 
-    /// `GET /v1/servers/<uuid>`. Not found means that the cloud said so about this very server.
+    /// `GET /v1/servers/<uuid>`. Not found is the cloud's answer about this very server.
     pub(crate) async fn server(&self, id: ServerId) -> Result<Server, CloudError> {
         let route = Route::new(SERVER).with("id", id.to_string());
         let reply = self.http.get(route).send().await?;
@@ -79,7 +79,7 @@ impl Api {
         Ok(Listing::read(reply.json::<Vec<Value>>()?))
     }
 
-    /// One item. Not found means that the cloud said so about this very item.
+    /// One item. Not found is the cloud's answer about this very item.
     async fn read<T: Resource>(&self, route: Route) -> Result<T, CloudError> {
         let reply = self.http.get(route).send().await?;
         read(&reply.json()?).map_err(|bad| CloudError::from(&bad))
@@ -96,7 +96,7 @@ impl Api {
     }
 
     /// One attribute of an item, which is all that the API changes at a time. If the answer gets lost, the item itself
-    /// says whether it was changed.
+    /// returns whether it was changed.
     async fn change(&self, route: Route, body: &Map<String, Value>) -> Result<(), CallError> {
         use CloudErrorKind::{Unavailable, Unknown};
         let sent = self.http.patch(route.clone()).json(body).send().await;
@@ -187,7 +187,7 @@ fn shows(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// A 404 of a collection says that the URL is wrong, not that anything does not exist.
+/// A 404 of a collection means that the URL is wrong, not that an item does not exist.
 fn about_a_collection(error: CallError) -> CallError {
     if error.kind() == CloudErrorKind::NotFound {
         error.with_kind(CloudErrorKind::Unknown)

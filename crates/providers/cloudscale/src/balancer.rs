@@ -6,22 +6,22 @@
 //!  the API ─▶ observe ─▶ ownership ──────┘  (pure)   (writes)   (annotations, ingress)
 //! ```
 
-mod claim;
 mod desire;
-mod doubt;
 mod draft;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod find;
 mod floating;
-mod gather;
-mod inventory;
+mod inputs;
+mod notices;
 mod observe;
 mod ownership;
 mod plan;
 mod publish;
-mod remarks;
+mod resource_states;
 pub(crate) mod settings;
+mod unreadable_nodes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
-    turns: KeyedMutex<Uuid>,
+    locks: KeyedMutex<Uuid>,
 }
 
 pub(crate) struct LoadBalancers {
@@ -65,7 +65,7 @@ impl LoadBalancers {
             shared: Arc::new(Shared {
                 observer: Observer::new(api.clone()),
                 api,
-                turns: KeyedMutex::default(),
+                locks: KeyedMutex::default(),
             }),
             servers,
             ownership_tags: config.ownership_tags.value,
@@ -161,7 +161,7 @@ impl LoadBalancers {
             let message = format!("{:?} is not the uuid of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)
         })?;
-        let _turn = self.shared.turns.lock(id).await;
+        let _lock = self.shared.locks.lock(id).await;
         let Some(found) = self.shared.observer.read(id).await? else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
 //! The API as typed calls. Nothing here decides; what an answer means is the caller's matter.
 //!
 //! Reads fail with a [`CloudError`]. Writes fail with a [`CallError`], whose status some callers
-//! need, and succeed with an [`Operation`] that says how far the cloud is with it.
+//! need, and succeed with an [`Operation`] that shows the cloud's progress.
 
 mod error;
 mod instance;
@@ -80,7 +80,7 @@ impl Api {
         Ok(reply.items_if_any(key)?.into_iter().collect())
     }
 
-    /// One item. Not found means that the cloud said so about this very item.
+    /// One item. Not found is the cloud's answer about this very item.
     async fn read<T: DeserializeOwned>(&self, route: Route) -> Result<T, CloudError> {
         Ok(self.http.get(route).send().await?.json()?)
     }
@@ -110,7 +110,7 @@ impl Api {
     }
 }
 
-/// A 404 of a collection says that the URL is wrong, not that anything does not exist.
+/// A 404 of a collection means that the URL is wrong, not that an item does not exist.
 fn about_a_collection(error: CallError) -> CallError {
     if error.kind() == CloudErrorKind::NotFound {
         error.with_kind(CloudErrorKind::Unknown)

@@ -1,5 +1,5 @@
-//! Network load balancers: one for each Service, or one that somebody else looks after and several
-//! Services share.
+//! Network load balancers: one for each Service, or an external one, managed by somebody else, that
+//! several Services share.
 //!
 //! ```text
 //!  Service ─▶ settings ─▶ desire ──────────┐
@@ -13,14 +13,14 @@ mod draft;
 mod examples;
 mod execute;
 mod find;
-mod inventory;
+mod notices;
 mod observe;
 mod ownership;
 mod plan;
 mod pool;
 mod publish;
 pub(crate) mod record;
-mod remarks;
+mod resource_states;
 pub(crate) mod settings;
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
-    turns: KeyedMutex<Uuid>,
+    locks: KeyedMutex<Uuid>,
     /// The role does not allow to empty descriptions.
     resets_denied: AtomicBool,
     labels_refused: AtomicBool,
@@ -69,7 +69,7 @@ impl LoadBalancers {
             shared: Arc::new(Shared {
                 observer: Observer::new(api.clone()),
                 api: api.clone(),
-                turns: KeyedMutex::default(),
+                locks: KeyedMutex::default(),
                 resets_denied: AtomicBool::new(false),
                 labels_refused: AtomicBool::new(false),
             }),
@@ -154,14 +154,14 @@ impl Balancers for LoadBalancers {
 }
 
 impl LoadBalancers {
-    /// Removes it if it still carries the same mark and nothing of anybody else. Its services go with
+    /// Removes it if it still carries the same mark and nothing of others. Its services go with
     /// it.
     async fn remove_marked(&self, orphan: &TaggedBalancer) -> Result<(), CloudError> {
         let id = hyphenated(&orphan.id).ok_or_else(|| {
             let message = format!("{:?} is not the id of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)
         })?;
-        let _turn = self.shared.turns.lock(id).await;
+        let _lock = self.shared.locks.lock(id).await;
         let Some(found) = self.shared.observer.read(id).await? else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
 //! The machines' API: typed questions, and one way to ask them. Nothing here decides about nodes.
 //!
 //! ```text
-//!  question ─▶ a turn ─▶ endpoints in order ─▶ line (HTTP/2, TLS) ─▶ apid ─▶ the machine of `node`
+//!  question ─▶ a permit ▶ endpoints in order ─▶ line (HTTP/2, TLS) ─▶ apid ─▶ the machine of `node`
 //!                ▲           │ nobody there, a worker: the next        │
 //!                └── once ◀──┴── lost or refused: read the talosconfig ◀┘
 //! ```
@@ -39,7 +39,7 @@ use tracing::debug;
 
 use crate::credentials::{Credentials, Keyring};
 use crate::endpoint::Endpoint;
-use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::instances::machine::{MachineAddress, PlatformMetadata, SystemInformation};
 use crate::settings::Settings;
 use endpoints::Endpoints;
 pub(crate) use error::ApiError;
@@ -66,12 +66,12 @@ enum Question {
 pub(crate) struct Api {
     keyring: Arc<Keyring>,
     settings: Arc<Settings>,
-    said: Vec<String>,
+    configured: Vec<String>,
     endpoints: Endpoints,
     lines: Lines,
-    turns: Semaphore,
+    permits: Semaphore,
     outbox: EventOutbox,
-    /// Is told of answers, so that more can be learnt while somebody answers.
+    /// Notified of answers, so that more can be learnt while something answers.
     answered: Notify,
 }
 
@@ -87,20 +87,20 @@ enum Attempt {
 }
 
 impl Api {
-    /// `said` is what the environment says about endpoints.
+    /// `configured` are the endpoints of the environment.
     pub(crate) fn new(
         keyring: Arc<Keyring>,
         settings: Arc<Settings>,
-        said: Vec<String>,
+        configured: Vec<String>,
         random: Random,
     ) -> Self {
         Self {
             keyring,
             settings,
-            said,
+            configured,
             endpoints: Endpoints::new(random),
             lines: Lines::default(),
-            turns: Semaphore::new(CALLS),
+            permits: Semaphore::new(CALLS),
             outbox: EventOutbox::default(),
             answered: Notify::new(),
         }
@@ -108,8 +108,8 @@ impl Api {
 
     pub(crate) async fn look(&self) {
         let config = self.settings.current();
-        let said = endpoints_said(&self.said, &config.endpoints);
-        self.keyring.look(said).await;
+        let configured = configured_endpoints(&self.configured, &config.endpoints);
+        self.keyring.look(configured).await;
     }
 
     /// Whether questions can be asked, or why not. Asks nobody.
@@ -137,7 +137,7 @@ impl Api {
         Ok(reading::one::<NodenameSpec>(&found)?.nodename)
     }
 
-    /// What a machine's firmware says; nothing where there is none.
+    /// A machine's firmware facts; none where there is no firmware.
     pub(crate) async fn system_information(
         &self,
         machine: IpAddr,
@@ -204,7 +204,7 @@ impl Api {
         machine: Option<IpAddr>,
     ) -> Result<Vec<Resource>, ApiError> {
         // Nobody closes it.
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         let asked = Mutex::default();
         let asking = timeout(CALL_DEADLINE, self.insist(question, machine, &asked));
         let answer = asking.await;
@@ -258,8 +258,11 @@ impl Api {
     }
 }
 
-/// What is said beside the talosconfig: by the environment, or else by an old cloud config.
-pub(crate) fn endpoints_said<'a>(environment: &'a [String], file: &'a [String]) -> &'a [String] {
+/// The endpoints beside those of the talosconfig: of the environment, or else of an old cloud config.
+pub(crate) fn configured_endpoints<'a>(
+    environment: &'a [String],
+    file: &'a [String],
+) -> &'a [String] {
     if environment.is_empty() {
         file
     } else {

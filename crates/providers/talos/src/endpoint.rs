@@ -41,8 +41,9 @@ impl Endpoint {
                 (host, if secure { HTTPS_PORT } else { PORT })
             }
         };
-        let (host, said) = split(authority).ok_or_else(|| wrong("its brackets do not match"))?;
-        let port = match said {
+        let (host, port_text) =
+            split(authority).ok_or_else(|| wrong("its brackets do not match"))?;
+        let port = match port_text {
             None => port,
             Some(text) => text
                 .parse()

@@ -1,4 +1,4 @@
-//! Provider ids: what a machine reports, what takes its place, and whose an id is.
+//! Provider ids: what a machine reports, what replaces it, and which cloud an id belongs to.
 //!
 //! A machine reports the id of its cloud (`hcloud://4711`). Where the platform has none the id is made
 //! of platform and address: `talos://metal/10.0.0.5`.
@@ -9,7 +9,7 @@ use bowline_core::Claim;
 use bowline_templates::GoRegex;
 use thiserror::Error;
 
-use crate::machine::PlatformMetadata;
+use crate::instances::machine::PlatformMetadata;
 
 /// What stands before `://` in the ids that this provider makes.
 pub const SCHEME: &str = "talos";

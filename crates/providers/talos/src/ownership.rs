@@ -10,13 +10,13 @@ use crate::id;
 /// How the operating system of a Talos machine begins its name.
 const OS_IMAGE: &str = "Talos (";
 
-/// Whether a node runs on a Talos machine, by what its kubelet says.
+/// Whether a node runs on a Talos machine, as its kubelet reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Talos,
     /// It runs on something else: never to be asked.
     Other,
-    /// The kubelet has not said yet: ask the machine.
+    /// The kubelet has not reported it yet: ask the machine.
     Unknown,
 }
 
@@ -32,7 +32,7 @@ pub fn kind(os_image: &str) -> Kind {
 }
 
 /// Whether this provider gives a node its provider id, addresses and labels: always to a Talos machine's, never
-/// to another's; and as long as the kubelet has not said which it is, if the machine answers.
+/// to another's; and as long as the kubelet has not reported which it is, if the machine answers.
 pub fn describe_policy(node: &Node) -> DescribePolicy {
     match kind(&node.os_image) {
         Kind::Talos => DescribePolicy::Always,

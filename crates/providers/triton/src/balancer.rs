@@ -61,7 +61,6 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<EventOutbox>,
     pub(crate) state: BalancerState,
     pub(crate) clb: clb::state::ClbState,
-    pub(crate) firewall_rules: firewall::RuleCache,
     pub(crate) orphans: firewall::Orphans,
 }
 
@@ -92,7 +91,6 @@ impl Balancing {
                 events: Arc::clone(&context.events),
                 state: BalancerState::default(),
                 clb: clb::state::ClbState::default(),
-                firewall_rules: firewall::RuleCache::default(),
                 orphans: firewall::Orphans::default(),
             }),
             resync: config.resync,

@@ -50,7 +50,7 @@ const GATHER: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(15);
 /// How often the metrics service is looked for: it does not move.
 const ENDPOINT_AGE: Duration = Duration::from_secs(600);
-/// Things told that are remembered; beyond, the memory begins anew.
+/// Bound of remembered reports; the map is emptied when it is full.
 const MOST_TOLD: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ pub(crate) struct Cmon {
     group: String,
     endpoint: Remembered,
     shown: Mutex<Shown>,
-    /// What was told about which object, so that it is told once.
+    /// The last report about each object, so that it is reported once.
     reported: Mutex<BTreeMap<(String, &'static str), String>>,
 }
 
@@ -201,7 +201,7 @@ impl Cmon {
         })
     }
 
-    /// Where the metrics service is: as configured, or as CloudAPI says.
+    /// Where the metrics service is: as configured, or as CloudAPI answers.
     async fn endpoint(&self) -> Option<Endpoint> {
         if let Some(configured) = &self.context.config.metrics.cmon_endpoint {
             return Endpoint::of(configured);
@@ -274,7 +274,7 @@ impl Cmon {
         cluster.tell(ProviderEvent::warning(regarding, reason, message));
     }
 
-    /// It is well again: the next time is news.
+    /// It is well again: the next failure is reported.
     fn forget(&self, kind: &str, namespace: &str, name: &str, reasons: &[&'static str]) {
         let object = format!("{kind}/{namespace}/{name}");
         let mut reported = lock(&self.reported);

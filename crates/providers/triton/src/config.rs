@@ -1,4 +1,4 @@
-//! What flags, the Secret, the environment and the file say, checked before anything is asked.
+//! Reads and checks flags, the Secret, the environment and the file, before any request.
 //!
 //! ```text
 //!  flags ─▶ Secret ─▶ environment ─▶ file      each value from the first that has it (sources)
@@ -33,7 +33,7 @@ pub use sources::Given;
 pub(crate) use sources::has_key;
 pub use table::reference;
 
-/// What a file says, in either of its forms: texts by section and key, as the original's form has them.
+/// The content of a file, in either of its forms: texts by section and key, as in the original's form.
 pub fn file_values(text: &str) -> Result<BTreeMap<(table::Section, &'static str), String>, String> {
     Ok(file::FileContent::read(text)?.values)
 }
@@ -170,7 +170,7 @@ pub enum MetricsMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsConfig {
     pub mode: MetricsMode,
-    /// Where the metrics service is; none: what CloudAPI says.
+    /// Where the metrics service is; none: as CloudAPI answers.
     pub cmon_endpoint: Option<BaseUrl>,
 }
 

@@ -10,13 +10,15 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::api::{Account, Api, Machine, Network, Nic};
+use crate::api::{Account, Api, FirewallRule, Machine, Network, Nic};
 use crate::config::Config;
 use crate::lock;
 use crate::machine_cache::{LATER, Listing, MachineCache};
 
 /// Age of cached account and networks; new ones are noticed after this long at the latest.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Services that are reconciled together share one list of firewall rules.
+const RULES_AGE: Duration = Duration::from_secs(5);
 /// Bound of `unlisted`; a node has a few such networks.
 const MOST_UNLISTED: usize = 1024;
 
@@ -31,6 +33,7 @@ pub struct DataCenter {
     zone: Option<String>,
     account: CachedRead<Account>,
     networks: CachedRead<BTreeMap<Uuid, Network>>,
+    firewall_rules: CachedRead<Vec<FirewallRule>>,
     /// Networks read one by one while they cannot be listed; none: not visible to us.
     unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
 }
@@ -45,6 +48,7 @@ impl DataCenter {
             zone: config.zone.clone(),
             account: CachedRead::default(),
             networks: CachedRead::default(),
+            firewall_rules: CachedRead::default(),
             unlisted: Mutex::default(),
         }
     }
@@ -61,6 +65,7 @@ impl DataCenter {
     pub(crate) fn forget(&self) {
         self.account.invalidate();
         self.networks.invalidate();
+        self.firewall_rules.invalidate();
         lock(&self.unlisted).clear();
         self.machines.invalidate();
     }
@@ -192,6 +197,15 @@ impl DataCenter {
             found.extend(network.map(|network| (id, network)));
         }
         Ok(Arc::new(found))
+    }
+
+    pub(crate) async fn firewall_rules(&self) -> Result<Arc<Vec<FirewallRule>>, CloudError> {
+        let read = async { Ok(self.api.firewall_rules().await?) };
+        Ok(self.firewall_rules.recent(RULES_AGE, read).await?.value)
+    }
+
+    pub(crate) fn firewall_rules_changed(&self) {
+        self.firewall_rules.invalidate();
     }
 
     /// The cards of a machine, from a server that does not show them with it.

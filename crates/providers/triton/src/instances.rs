@@ -1,4 +1,4 @@
-//! Which machine is this node, and what is known about it.
+//! Finds the machine of each node, and describes it.
 //!
 //! ```text
 //!  nodes ─▶ question ─┬─ by id: in the list? ─ no ─▶ GET it ─ 410, deleted, failed ─▶ gone
@@ -51,21 +51,21 @@ const LIST_AGE: Duration = Duration::from_secs(5);
 pub const CONFIRMATIONS: usize = 128;
 /// DNS names that one look-up reads beside: twenty seconds. The others follow with the next one.
 pub const NAMES_READ: usize = 64;
-/// How long the DNS names of a machine are believed.
+/// How long cached DNS names of a machine are used.
 const NAMES_AGE: Duration = Duration::from_secs(600);
-/// Machines whose DNS names are remembered; beyond, the memory begins anew.
+/// Bound of cached DNS names; the map is emptied when it is full.
 const NAMES_REMEMBERED: usize = 10_000;
 /// Single reads at the same time: half of what the client allows.
 const READS_AT_ONCE: usize = 4;
 
-/// Nodes whose being ambiguous is remembered to have been told; beyond, the memory begins anew.
+/// Bound of nodes reported as ambiguous; the map is emptied when it is full.
 const AMBIGUOUS_REMEMBERED: usize = 5_000;
 const AMBIGUOUS: &str = "AmbiguousInstance";
 const MASS: &str = "MassDisappearance";
 
 pub(crate) struct Machines {
     context: Arc<Context>,
-    /// What was told about nodes (by uid) that several machines fit, so that it is told once.
+    /// The last report about nodes (by uid) that several machines fit, so that it is reported once.
     ambiguous: Mutex<BTreeMap<String, String>>,
     mass_disappearance: Mutex<MassDisappearance>,
     /// Counts the credentials. What some answered is void once the number has changed.
@@ -253,7 +253,7 @@ impl Machines {
         }
     }
 
-    /// Tells once that several machines fit a node; once more if they are others.
+    /// Reports once that several machines fit a node; once more if they are others.
     fn report_ambiguous(&self, node: &Node, text: &str) {
         let mut reported = lock(&self.ambiguous);
         if reported.get(&node.uid).is_some_and(|before| before == text) {

@@ -53,7 +53,7 @@ impl Api {
         Ok(!items.is_empty())
     }
 
-    /// That VM; none only if the server says, about this very id, that there is none.
+    /// That VM; none only by the server's answer about this very id.
     pub(crate) async fn vm(&self, id: Uuid) -> Result<Option<Vm>, CloudError> {
         self.one("vms/:id", "VM", id).await
     }
@@ -98,7 +98,7 @@ impl Api {
         self.list("servers", "*", None).await
     }
 
-    /// When the token in use ends, if the server tells: it lists the user's own tokens.
+    /// When the token in use ends, if the server shows that: it lists the user's own tokens.
     pub(crate) async fn token_end(&self) -> Result<Option<jiff::Timestamp>, CloudError> {
         #[derive(Deserialize)]
         struct Own {
@@ -158,7 +158,7 @@ impl Api {
         match self.send(read).await? {
             Ok(reply) => Ok(Some(reply.json()?)),
             Err(error) if is_missing(&error, kind, id) => Ok(None),
-            // A 404 of somebody else, say of a proxy, says nothing about the object.
+            // A 404 of something else, such as a proxy, proves nothing about the object.
             Err(error) if error.kind() == CloudErrorKind::NotFound => {
                 Err(error.with_kind(CloudErrorKind::Unknown).into())
             }
@@ -244,13 +244,13 @@ impl From<CloudError> for CallErrorOrOther {
     }
 }
 
-/// Whether the server itself says, about this very id, that there is no such object.
+/// Whether the server itself answers, about this very id, that there is no such object.
 fn is_missing(error: &CallError, kind: &str, id: Uuid) -> bool {
     #[derive(Deserialize)]
     struct Body {
         error: String,
     }
-    let said: Option<Body> = serde_json::from_slice(error.body()).ok();
+    let body: Option<Body> = serde_json::from_slice(error.body()).ok();
     let wanted = format!("no such {kind} {id}");
-    error.status() == Some(404) && said.is_some_and(|said| said.error == wanted)
+    error.status() == Some(404) && body.is_some_and(|body| body.error == wanted)
 }

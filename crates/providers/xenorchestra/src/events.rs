@@ -165,7 +165,7 @@ struct Stream {
 impl Stream {
     async fn open(api: &Api) -> Result<Self, Lost> {
         let following = api.events().await.map_err(|error| match error {
-            // Older servers know no such path; some proxies let no such thing through.
+            // Older servers know no such path; some proxies do not let it through.
             CallErrorOrOther::Call(error) if matches!(error.status(), Some(404 | 405 | 501)) => {
                 Lost::NoEvents(error.to_string())
             }
@@ -236,7 +236,7 @@ impl Change {
         })
     }
 
-    /// Takes it into the view; says whether anything is different now.
+    /// Takes it into the view; returns whether anything is different now.
     fn apply(self, view: &mut View) -> bool {
         fn put<T: PartialEq>(map: &mut BTreeMap<Uuid, T>, id: Uuid, new: Option<T>) -> bool {
             match new {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_follows_what_it_is_told() {
+    fn a_view_follows_what_it_is_reported() {
         let mut view = View::default();
         let vm = json!({
             "$subscription": "VM", "id": VM1, "name_label": "worker 1", "power_state": "Running",

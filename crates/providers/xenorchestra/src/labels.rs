@@ -84,7 +84,7 @@ pub(crate) fn of_tags<'a>(
 }
 
 /// Whether a tag may give this label: nothing under Kubernetes' own names, by which a tag could make a
-/// worker a control plane, and nothing that says where the machine really is.
+/// worker a control plane, and nothing that claims another location of the machine.
 fn may_be_given(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let reserved = ["kubernetes.io", "k8s.io"].iter().any(|reserved| {

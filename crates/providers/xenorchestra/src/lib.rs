@@ -17,7 +17,7 @@
 //! - Lists come whole; what a user may not read is left out of them without a word.
 //! - `$container` is the host of a VM that runs. Of one that does not it is the pool, or a host that has a
 //!   disk of it, and it may be missing.
-//! - Guests with some firmware tell their UUID in the other byte order.
+//! - Guests with some firmware report their UUID in the other byte order.
 //! - Events have no replay; those that a pool's disconnection sends look like deletions.
 //!
 //! # The parts
@@ -28,14 +28,12 @@
 //!                                                 │      └─ proof   └─ events
 //!                                                 └─ check: does it answer?
 //!
-//!  id: what a provider id means; describe, addresses, labels: what a node is told
+//!  id: what a provider id means; instances/{describe, addresses}, labels: what a node gets
 //! ```
 
-mod addresses;
 mod api;
 mod check;
 pub mod config;
-mod describe;
 mod events;
 mod hash;
 pub mod id;
@@ -84,8 +82,8 @@ pub enum BuildError {
     Tls { server: String, source: TlsError },
 }
 
-/// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told
-/// by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
+/// Builds the cloud, without a request: whether the servers answer is checked in the background and
+/// reported by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
 pub fn build(
     config: &Config,
     surroundings: &Surroundings,
@@ -219,7 +217,7 @@ impl Cloud for XenOrchestra {
 }
 
 impl LabelSync for XenOrchestra {
-    /// Names that cannot be read and the place of a VM that does not run are not said, and stay.
+    /// Unreadable names and the host of a VM that does not run are unknown, and the labels stay.
     fn holds(&self, key: &str) -> LabelHold {
         if key.contains(labels::OWNED) {
             LabelHold::Value

@@ -20,12 +20,12 @@ use crate::server::Server;
 /// in. None: any.
 pub(crate) fn pools_of(node: &Node) -> BTreeSet<Uuid> {
     let id = node.provider_id.as_deref().map(VmId::parse);
-    let told = id.and_then(Result::ok).and_then(|id| id.pool);
+    let recorded = id.and_then(Result::ok).and_then(|id| id.pool);
     let seen = node.labels.get(POOL_ID).and_then(|label| uuid(label));
-    told.into_iter().chain(seen).collect()
+    recorded.into_iter().chain(seen).collect()
 }
 
-/// Whether a pool is loaded, or why that cannot be said.
+/// Whether a pool is loaded, or why that is unknown.
 type Loaded = Result<(), String>;
 
 /// What was proven in one look, so that nothing is asked twice.

@@ -1,4 +1,4 @@
-//! What is in the cloud. Reads only.
+//! Reads what the cloud has.
 //!
 //! The API lists children of all load balancers of the project at once, so one look serves many
 //! Services: a list that is on its way is waited for, and one that is a few seconds old is used
@@ -22,7 +22,7 @@ use crate::api::{Api, BadItem, FloatingIp, Listener, Listing, LoadBalancer, Moni
 
 /// How old a list may be to answer again: as long as a list of servers.
 pub const SNAPSHOT_AGE: Duration = crate::instances::LIST_AGE;
-/// Reads of members at the same time: half of what the client allows, so that others get a turn.
+/// Reads of members at the same time: half of what the client allows, so that others are not held up.
 const READS_AT_ONCE: usize = 8;
 
 /// The last list of each kind.
@@ -57,7 +57,7 @@ impl Observer {
         }
     }
 
-    /// Says that something was written for that Service, or may have been.
+    /// Something was written for that Service, or may have been.
     pub(crate) fn wrote(&self, service_uid: &str) {
         let number = self.now.advance();
         let now = Instant::now();
@@ -125,7 +125,7 @@ impl Observer {
         Ok(found)
     }
 
-    /// A load balancer by its id; none only if the cloud said so about this very one.
+    /// A load balancer by its id; none only by the cloud's answer about this very one.
     pub(crate) async fn read(&self, uuid: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
         match self.api.load_balancer(uuid).await {
             Ok(balancer) if balancer.uuid == uuid => Ok(Some(balancer)),

@@ -29,7 +29,7 @@ pub(crate) use builder::{Action, PlanBuilder, PoolRef, new, seen};
 use compare::choose;
 pub(crate) use compare::refusals;
 
-// What things are called.
+// Kinds of objects in plans.
 pub(crate) const BALANCER: &str = "load balancer";
 pub(crate) const POOL: &str = "pool";
 pub(crate) const LISTENER: &str = "listener";
@@ -69,7 +69,7 @@ pub(crate) enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) scope: Scope,
-    /// Tags come first: nothing says yet that the load balancer is this Service's.
+    /// Tags come first: nothing marks the load balancer as this Service's yet.
     pub(crate) marking: bool,
     /// The floating IPs of the project, if some are wanted.
     pub(crate) floating_ips: &'a [FloatingIp],
@@ -80,7 +80,7 @@ pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) ->
     let mut builder = PlanBuilder::default();
     let body = wanted.body(zone);
     let object = new(BALANCER, &wanted.name);
-    let nothing = remark(Impact::None, None, &[]);
+    let nothing = note(Impact::None, None, &[]);
     let made = builder.create(
         object.clone(),
         &body,
@@ -88,7 +88,7 @@ pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) ->
         Action::CreateBalancer(body.clone()),
     );
     let needs = [made];
-    let after = remark(Impact::None, Some("it is being made"), &needs);
+    let after = note(Impact::None, Some("it is being made"), &needs);
     let ready = builder.wait(object, &after, Action::AwaitBalancer);
     let mut planner = Planner::new(wanted, None, &mut builder, vec![ready]);
     planner.pools();
@@ -104,7 +104,7 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
     let mut needs = Vec::new();
     if balancer.is_changing() {
-        let why = remark(Impact::None, Some("the cloud is at work on it"), &[]);
+        let why = note(Impact::None, Some("the cloud is at work on it"), &[]);
         needs.push(builder.wait(object(), &why, Action::AwaitBalancer));
     }
     let waits = builder.actions.len();
@@ -135,13 +135,13 @@ pub(crate) fn remove(builder: &mut PlanBuilder, balancer: &LoadBalancer) {
     let object = || seen(BALANCER, &balancer.name, id);
     let mut needs: Vec<StepId> = (0..builder.actions.len()).collect();
     if balancer.is_changing() {
-        let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
+        let why = note(Impact::None, Some("the cloud is at work on it"), &needs);
         needs.push(builder.wait(object(), &why, Action::AwaitBalancerOrItsEnd(id)));
     }
-    let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
+    let why = note(Impact::Destroys, Some("no Service wants it"), &needs);
     let deleted = builder.delete(object(), &why, Action::DeleteBalancer(id));
     let needs = [deleted];
-    let after = remark(Impact::None, Some("it is being removed"), &needs);
+    let after = note(Impact::None, Some("it is being removed"), &needs);
     builder.wait(object(), &after, Action::AwaitItsEnd(id));
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn release(builder: &mut PlanBuilder, there: &Seen, service_uid: &str
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
     let mut needs: Vec<StepId> = (0..builder.actions.len()).collect();
     if balancer.is_changing() {
-        let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
+        let why = note(Impact::None, Some("the cloud is at work on it"), &needs);
         needs.push(builder.wait(object(), &why, Action::AwaitBalancerOrItsEnd(balancer.uuid)));
     }
     let is_ours =
@@ -161,18 +161,18 @@ pub(crate) fn release(builder: &mut PlanBuilder, there: &Seen, service_uid: &str
     for pool in pools {
         for listener in &pool.listeners {
             let object = seen(LISTENER, &listener.name, listener.uuid);
-            let why = remark(Impact::Interrupts, reason, &needs);
+            let why = note(Impact::Interrupts, reason, &needs);
             let action = Action::DeleteListener(listener.uuid);
             needs.push(builder.delete(object, &why, action));
         }
         let object = seen(POOL, &pool.pool.name, pool.pool.uuid);
-        let why = remark(Impact::None, reason, &needs);
+        let why = note(Impact::None, reason, &needs);
         let action = Action::DeletePool(pool.pool.uuid);
         needs.push(builder.delete(object, &why, action));
     }
     let (before, after) = (json!(balancer.tags), json!(without_mark(balancer)));
     let (change, body) = attribute("tags", before, after);
-    let why = remark(Impact::None, Some("it is nobody's any more"), &needs);
+    let why = note(Impact::None, Some("it is nobody's any more"), &needs);
     let id = balancer.uuid;
     let action = Action::ReleaseBalancer { id, body };
     builder.change(object(), vec![change], &why, action);
@@ -180,11 +180,11 @@ pub(crate) fn release(builder: &mut PlanBuilder, there: &Seen, service_uid: &str
 
 /// Everything is done only when the cloud has done it.
 fn finish(builder: &mut PlanBuilder, object: bowline_core::ResourceRef) {
-    let why = remark(Impact::None, Some("the changes take effect"), &[]);
+    let why = note(Impact::None, Some("the changes take effect"), &[]);
     builder.wait(object, &why, Action::AwaitBalancer);
 }
 
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
+fn note<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
     StepNote {
         impact,
         reason,
@@ -193,7 +193,7 @@ fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> S
 }
 
 /// A wanted pool, the one that is there for it, and how steps refer to it.
-struct Place<'a> {
+struct PoolDiff<'a> {
     wanted: &'a WantedPool,
     there: Option<&'a SeenPool>,
     pool: PoolRef,
@@ -261,7 +261,7 @@ impl<'a> Planner<'a> {
         body: serde_json::Map<String, serde_json::Value>,
     ) {
         let object = seen(BALANCER, &balancer.name, balancer.uuid);
-        let why = remark(Impact::None, None, &self.base);
+        let why = note(Impact::None, None, &self.base);
         let action = Action::ChangeBalancer(body);
         self.builder.change(object, vec![change], &why, action);
     }
@@ -283,9 +283,9 @@ impl<'a> Planner<'a> {
             self.delete_pool(pool);
         }
         self.loose_listeners();
-        let places = self.places(&chosen);
-        for place in &places {
-            self.children(place);
+        let diffs = self.diffs(&chosen);
+        for diff in &diffs {
+            self.children(diff);
         }
         for pool in later {
             self.delete_pool(pool);
@@ -293,7 +293,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Creates the pools that are missing.
-    fn places(&mut self, chosen: &[Option<&'a SeenPool>]) -> Vec<Place<'a>> {
+    fn diffs(&mut self, chosen: &[Option<&'a SeenPool>]) -> Vec<PoolDiff<'a>> {
         let wanted = self.wanted;
         let pairs = wanted.pools.iter().zip(chosen);
         pairs
@@ -304,13 +304,13 @@ impl<'a> Planner<'a> {
                 } else {
                     let body = wanted_pool.body(&wanted.child_tags);
                     let object = new(POOL, &wanted_pool.name);
-                    let why = remark(Impact::None, None, &self.base);
+                    let why = note(Impact::None, None, &self.base);
                     let action = Action::CreatePool(body.clone());
                     let step = self.builder.create(object, &body, &why, action);
                     needs.push(step);
                     PoolRef::Made(step)
                 };
-                Place {
+                PoolDiff {
                     wanted: wanted_pool,
                     there: *there,
                     pool,
@@ -321,11 +321,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Members, listener and monitor of one pool. A new monitor comes after the members that it is for.
-    fn children(&mut self, place: &Place<'a>) {
-        self.unfit(place);
-        self.members(place);
-        self.listener(place);
-        self.monitor(place);
+    fn children(&mut self, diff: &PoolDiff<'a>) {
+        self.unfit(diff);
+        self.members(diff);
+        self.listener(diff);
+        self.monitor(diff);
     }
 
     /// Members of pools that exist, whatever is wrong with the rest.
@@ -335,7 +335,7 @@ impl<'a> Planner<'a> {
             let Some(there) = there else {
                 continue;
             };
-            let place = Place {
+            let diff = PoolDiff {
                 wanted,
                 there: Some(there),
                 pool: PoolRef::Seen(there.pool.uuid),
@@ -343,9 +343,9 @@ impl<'a> Planner<'a> {
             };
             // Its listeners stay as they are: no other port is led to new members.
             if wanted.shares(there) && wanted.brings_node_port(there) {
-                self.members_that_leave(&place);
+                self.members_that_leave(&diff);
             } else {
-                self.members(&place);
+                self.members(&diff);
             }
         }
     }
@@ -360,7 +360,7 @@ impl<'a> Planner<'a> {
         }
         let object = seen(POOL, &pool.pool.name, pool.pool.uuid);
         let reason = Some("no port of the Service wants it");
-        let why = remark(Impact::None, reason, &needs);
+        let why = note(Impact::None, reason, &needs);
         let action = Action::DeletePool(pool.pool.uuid);
         self.builder.delete(object, &why, action);
     }
@@ -381,7 +381,7 @@ impl<'a> Planner<'a> {
             let after = balancer.map(|uuid| uuid.to_string());
             let after = after.unwrap_or_else(|| self.wanted.name.clone());
             let (change, _) = attribute("load_balancer", before, after);
-            let why = remark(impact, None, &self.base);
+            let why = note(impact, None, &self.base);
             let action = Action::MoveFloatingIp(*address);
             let object = new(FLOATING_IP, address.to_string());
             self.builder.change(object, vec![change], &why, action);

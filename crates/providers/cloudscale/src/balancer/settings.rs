@@ -1,4 +1,4 @@
-//! What the annotations of a Service say, checked. A wrong value is a fault of that setting, told
+//! Reads and checks the annotations of a Service. An invalid value is a fault of that setting, reported
 //! with its key, its value and what is allowed; the others are read all the same.
 
 mod http;

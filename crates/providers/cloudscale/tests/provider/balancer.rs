@@ -3,14 +3,14 @@
 mod calls;
 mod create;
 mod defects;
-mod doubt;
 mod failures;
 mod harness;
 mod identity;
-mod inventory;
 mod left_out;
 mod monitors;
 mod ports;
 mod proof;
+mod resource_states;
 mod seeds;
+mod unreadable_nodes;
 mod update;

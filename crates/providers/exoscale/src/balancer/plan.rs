@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::desire::{Entrance, WantedService};
-use super::inventory::fields;
 use super::ownership::{OwnershipContext, ServiceOwner};
+use super::resource_states::fields;
 use super::settings::INVALID;
 use super::settings::table::LABELS;
 use crate::api::{
@@ -28,7 +28,7 @@ use crate::api::{
 use compare::compare;
 pub(crate) use remove::remove;
 
-// What things are called.
+// Kinds of objects in plans.
 pub(crate) const BALANCER: &str = "load balancer";
 pub(crate) const SERVICE: &str = "service";
 
@@ -82,7 +82,7 @@ pub(crate) struct Managed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) context: OwnershipContext<'a>,
-    /// None: the load balancer is looked after elsewhere.
+    /// None: the load balancer is external.
     pub(crate) managed: Option<&'a Managed>,
     pub(crate) services: &'a [WantedService],
     pub(crate) pool: Uuid,
@@ -90,7 +90,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) may_reset: bool,
 }
 
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
+fn note<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
     StepNote {
         impact,
         reason,
@@ -108,11 +108,11 @@ pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     };
     let object = new(BALANCER, &managed.name);
     let shown = fields(&body);
-    let nothing = remark(Impact::None, None, &[]);
+    let nothing = note(Impact::None, None, &[]);
     let action = Action::CreateBalancer(body);
     let made = builder.create(object.clone(), &shown, &nothing, action);
     let needs = [made];
-    let why = remark(Impact::None, Some("it is being made"), &needs);
+    let why = note(Impact::None, Some("it is being made"), &needs);
     let ready = builder.wait(object.clone(), &why, Action::AwaitAddress);
     for service in wanted.services {
         add(&mut builder, &service.body(wanted.pool), None, &[ready]);
@@ -137,15 +137,15 @@ fn label(
     }
     labels.extend(managed.labels.clone());
     let changes = vec![change("labels", json!(there), json!(labels))];
-    let why = remark(Impact::None, Some("the Service asks for them"), needs);
+    let why = note(Impact::None, Some("the Service asks for them"), needs);
     builder.change(object, changes, &why, Action::LabelBalancer(labels));
 }
 
 fn add(builder: &mut PlanBuilder, body: &NewService, why: Option<&str>, needs: &[StepId]) {
     let object = new(SERVICE, &body.name);
-    let remark = remark(Impact::None, why, needs);
+    let note = note(Impact::None, why, needs);
     let action = Action::AddService(body.clone());
-    builder.create(object, &fields(body), &remark, action);
+    builder.create(object, &fields(body), &note, action);
 }
 
 /// The plan of a load balancer that exists.
@@ -154,7 +154,7 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilde
     let mut base = Vec::new();
     if there.state == LoadBalancerState::Creating || there.address().is_none() {
         let object = seen(BALANCER, &there.name, there.id);
-        let why = remark(Impact::None, Some("it is being made"), &[]);
+        let why = note(Impact::None, Some("it is being made"), &[]);
         base.push(builder.wait(object, &why, Action::AwaitAddress));
     }
     let mut planner = Planner {
@@ -188,7 +188,7 @@ impl Planner<'_> {
         let is_marked = labels == there.labels;
         if managed.mark_first && !is_marked {
             let changes = vec![change("labels", json!(there.labels), json!(labels))];
-            let why = remark(Impact::None, Some("it is this Service's"), &self.base);
+            let why = note(Impact::None, Some("it is this Service's"), &self.base);
             let action = Action::MarkBalancer(labels.clone());
             let marked = self.builder.change(object(), changes, &why, action);
             self.base.push(marked);
@@ -210,7 +210,7 @@ impl Planner<'_> {
                 changes.push(change("labels", json!(there.labels), json!(labels)));
                 body.labels = Some(labels);
             }
-            let why = remark(Impact::None, None, &self.base);
+            let why = note(Impact::None, None, &self.base);
             let action = Action::ChangeBalancer(body);
             self.builder.change(object(), changes, &why, action);
         }
@@ -228,7 +228,7 @@ impl Planner<'_> {
             self.builder.plan.notices.push(cannot_reset(&object));
             return;
         }
-        let why = remark(Impact::None, None, &self.base);
+        let why = note(Impact::None, None, &self.base);
         self.builder.change(object, changes, &why, action);
     }
 
@@ -257,7 +257,7 @@ impl Planner<'_> {
 
     fn delete(&mut self, service: &LoadBalancerService, why: &str, impact: Impact) -> StepId {
         let object = seen(SERVICE, &service.name, service.id);
-        let why = remark(impact, Some(why), &self.base);
+        let why = note(impact, Some(why), &self.base);
         let action = Action::DeleteService {
             balancer: self.there.id,
             id: service.id,
@@ -300,7 +300,7 @@ impl Planner<'_> {
         let object = || seen(SERVICE, &there.name, there.id);
         let difference = compare(wanted, there);
         if !difference.changes.is_empty() {
-            let why = remark(difference.impact, None, &self.base);
+            let why = note(difference.impact, None, &self.base);
             let action = Action::ChangeService {
                 id: there.id,
                 change: difference.body,
@@ -341,7 +341,7 @@ pub(crate) fn is_at(service: &LoadBalancerService, entrance: &Entrance) -> bool 
     service.port == entrance.port && service.protocol == entrance.protocol
 }
 
-/// What is said when the cloud refuses labels that the Service asks for.
+/// The notice when the cloud refuses the Service's labels.
 pub(crate) fn labels_refused(error: &dyn std::fmt::Display) -> Notice {
     Notice {
         warning: true,
@@ -353,7 +353,7 @@ pub(crate) fn labels_refused(error: &dyn std::fmt::Display) -> Notice {
     }
 }
 
-/// What is said when an emptied description cannot be.
+/// The notice when a description cannot be emptied.
 pub(crate) fn cannot_reset(object: &ResourceRef) -> Notice {
     Notice {
         warning: true,
@@ -376,7 +376,7 @@ fn shared(there: &LoadBalancer, service: &LoadBalancerService, other: &ServiceKe
     }
 }
 
-/// What a Service is told about a port that somebody else has: nothing of what that is.
+/// The problem of a port that somebody else has; it does not reveal what that is.
 fn in_use(service: &LoadBalancerService, holder: Option<&ServiceKey>) -> Problem {
     let holder = holder.map_or_else(
         || "something that is not this Service's".to_owned(),

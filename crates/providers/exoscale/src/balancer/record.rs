@@ -26,7 +26,7 @@ const LISTENERS: &str = "NLB services";
 pub(crate) struct Record {
     /// The load balancers of others that the Service puts its ports on. Only somebody's consent ends that.
     pub(crate) attached: BTreeSet<Uuid>,
-    /// The services of load balancers that are the Service's although their names do not say so.
+    /// The services of load balancers that are the Service's although not by their names.
     pub(crate) services: BTreeSet<Uuid>,
     /// Whether an annotation has given the load balancer its description: only then it may be emptied.
     pub(crate) describes_balancer: bool,
@@ -49,9 +49,9 @@ impl Record {
                 record.attached = read_ids(ids);
             } else if let Some(ids) = part.strip_prefix(SERVICES) {
                 record.services = read_ids(ids);
-            } else if let Some(things) = part.strip_prefix(DESCRIBED) {
-                record.describes_balancer = things.split(", ").any(|it| it == BALANCER);
-                record.describes_services = things.split(", ").any(|it| it == LISTENERS);
+            } else if let Some(described) = part.strip_prefix(DESCRIBED) {
+                record.describes_balancer = described.split(", ").any(|it| it == BALANCER);
+                record.describes_services = described.split(", ").any(|it| it == LISTENERS);
             }
         }
         record

@@ -1,5 +1,5 @@
-//! What the annotations of a Service say, checked before anything is asked of the cloud. A wrong
-//! value is a fault of that setting, told with its key, its value and what is allowed.
+//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value is
+//! a fault of that setting, reported with its key, its value and what is allowed.
 
 mod read;
 pub mod table;
@@ -20,7 +20,6 @@ use table::{
 /// The reason of events about settings that cannot be used.
 pub(crate) const INVALID: &str = "InvalidLoadBalancerConfig";
 
-// What holds when nobody says it.
 const DEFAULT_INTERVAL: i64 = 10;
 const DEFAULT_TIMEOUT: i64 = 5;
 const DEFAULT_RETRIES: i64 = 1;
@@ -41,12 +40,12 @@ pub(crate) struct Settings {
     pub(crate) check: CheckSettings,
 }
 
-/// Whether somebody else looks after the load balancer.
+/// Whether somebody else manages the load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum External {
     No,
     Yes,
-    /// The Service says something that means neither: nothing changes by it.
+    /// The annotation is neither: nothing changes by it.
     Misread,
 }
 
@@ -72,7 +71,7 @@ pub(crate) struct CheckSettings {
     pub(crate) retries: i64,
 }
 
-/// A setting that a person must put right before the cloud is told anything.
+/// A setting that a person must fix before any request to the cloud.
 pub(crate) fn invalid(message: impl Into<String>) -> Problem {
     Problem {
         reason: INVALID,
@@ -103,7 +102,7 @@ impl Settings {
             },
             check: check(&mut reader),
         };
-        // With several ports they do not count, whatever they say.
+        // With several ports they do not count.
         if service.ports.len() == 1 {
             settings.service_name = reader.value(SERVICE_NAME, read::text);
             settings.service_description = reader
@@ -158,7 +157,7 @@ fn check(reader: &mut AnnotationReader<'_>) -> CheckSettings {
             .number(CHECK_RETRIES, read::number)
             .unwrap_or(DEFAULT_RETRIES),
     };
-    // What follows compares values that must be right by themselves.
+    // What follows compares values that must be valid by themselves.
     if reader.faults.len() == before && check.interval < check.timeout {
         reader.fault(format!(
             "annotation {}: {} s is less than the timeout of {} s; allowed is {}",
@@ -192,7 +191,7 @@ fn is_anothers_name(name: &str, service_uid: &str) -> bool {
     uid_in_name(name).is_some_and(|uid| !uid.eq_ignore_ascii_case(service_uid))
 }
 
-/// What a Service is told that is to be attached and does not say to what.
+/// The problem of a Service that is to be attached but names no load balancer.
 pub(crate) fn nothing_to_attach_to() -> String {
     format!(
         "NLB instance marked as external in Service annotations, but no ID or name specified: annotation {} needs \
@@ -210,7 +209,7 @@ pub(crate) fn external(service: &Service) -> External {
     }
 }
 
-/// What there is to say about a value that means nothing.
+/// The notice about a value that means nothing.
 pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
     let misread = external(service) == External::Misread;
     let text = TABLE.value(service, EXTERNAL).filter(|_| misread)?;
@@ -228,7 +227,7 @@ pub(crate) fn id_of(service: &Service) -> Option<Uuid> {
     read::uuid(TABLE.value(service, ID)?)
 }
 
-/// The load balancer that a person says is this Service's.
+/// The load balancer that an annotation hands to this Service.
 pub(crate) fn take_over(service: &Service) -> Option<Uuid> {
     read::uuid(service.annotation(TAKE_OVER)?)
 }

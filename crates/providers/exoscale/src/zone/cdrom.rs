@@ -178,5 +178,4 @@ fn rock_ridge_name(mut system_use: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "cdrom_tests.rs"]
 pub(super) mod tests;

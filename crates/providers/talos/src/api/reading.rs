@@ -14,9 +14,9 @@ use tracing::debug;
 
 use super::error::ApiError;
 use crate::endpoint::Endpoint;
-use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::instances::machine::{MachineAddress, PlatformMetadata, SystemInformation};
 
-/// What the one resource says that was asked for.
+/// The content of the one resource that was asked for.
 pub(super) fn one<K: Kind>(found: &[Resource]) -> Result<K, ApiError> {
     let Some(resource) = found.first() else {
         return Err(ApiError::Unreadable(

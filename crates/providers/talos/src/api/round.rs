@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What came of the endpoints that were asked so far.
 #[derive(Default)]
 struct Round {
-    /// Asked, in this order, and not heard of.
+    /// Asked, in this order, without an answer.
     silent: Vec<Endpoint>,
     /// Asked in vain, and why.
     failed: Vec<(Endpoint, ApiError)>,
@@ -61,13 +61,13 @@ impl Api {
         let (mut further, mut round) = (order.into_iter(), Round::default());
         let mut asking = FuturesUnordered::new();
         loop {
-            let heard = if further.len() == 0 {
+            let answer = if further.len() == 0 {
                 asking.next().await
             } else {
                 // Nobody has been asked yet, or whoever was takes too long.
                 timeout(PATIENCE, asking.next()).await.unwrap_or(None)
             };
-            match heard {
+            match answer {
                 Some((endpoint, Ok(answer))) => {
                     self.endpoints.answered(&endpoint);
                     self.set_aside(&round, &endpoint);

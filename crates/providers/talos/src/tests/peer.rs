@@ -11,7 +11,7 @@ use crate::testing::cluster::{found, id, look};
 use crate::testing::node;
 use crate::{Environment, Need, Setup, Surroundings, build};
 
-/// Rules that need what the firmware says.
+/// Rules that need the firmware's facts.
 const RULES: &str = r#"
 transformations:
 - name: machines
@@ -75,7 +75,7 @@ async fn an_official_server_answers_our_client() {
         assert_eq!(instance.marks.labels[key], value, "{key}");
     }
 
-    // Its firmware says nothing: the server has no such resource.
+    // It has no firmware facts: the server has no such resource.
     let mut bare = node("bare-1", "10.0.0.6");
     bare.created = clock.now();
     let instance = found(&cloud, &Arc::new(bare)).await;

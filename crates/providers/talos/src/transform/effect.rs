@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::facts;
 use super::functions::FUNCTIONS;
-use crate::machine::PlatformMetadata;
+use crate::instances::machine::PlatformMetadata;
 
 /// Taints of Kubernetes' own, which follow conditions of the node.
 const KUBERNETES_TAINTS: [&str; 6] = [

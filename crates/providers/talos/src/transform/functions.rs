@@ -75,9 +75,9 @@ const OWN: &[(&str, Function)] = &[
     row("getValue", TWO_TEXTS, get_value),
 ];
 
-/// The text at a place; the engine has checked that there is one.
-fn text(args: &[Value], place: usize) -> Result<&str, String> {
-    match args.get(place) {
+/// The text argument at an index; the engine has checked that there is one.
+fn text(args: &[Value], index: usize) -> Result<&str, String> {
+    match args.get(index) {
         Some(Value::Text(text)) => Ok(text),
         _ => Err("expected a text".to_owned()),
     }

@@ -8,7 +8,6 @@
 //!  the API ─▶ all rules ─────┴─▶ compare ─▶ make, change, remove
 //! ```
 
-mod cache;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +23,6 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Api, ApiError, FirewallRule, WantedRule};
-pub(crate) use cache::RuleCache;
 
 /// Ports of one rule: the limit where the operator has not raised it.
 const MOST_PORTS: usize = 8;

@@ -33,7 +33,7 @@ struct GroupProgress {
     open: BTreeSet<Uuid>,
     /// Since when machines have strayed.
     strays: BTreeMap<Uuid, Instant>,
-    /// What an observer has told already.
+    /// What an observer has reported already.
     observed: BTreeSet<Uuid>,
 }
 
@@ -57,7 +57,7 @@ impl Cmon {
         }
     }
 
-    /// One round; says when the next one is due.
+    /// One round; returns when the next one is due.
     async fn reconcile_groups(
         &self,
         cluster: &dyn Cluster,
@@ -90,7 +90,7 @@ impl Cmon {
         }
     }
 
-    /// Tells what is wanted on the cluster's machines, and answers with those that do not show it.
+    /// Wants the groups on the cluster's machines, and returns those that do not show them.
     fn report_targets(&self, view: &View) -> BTreeSet<Uuid> {
         let groups = self.groups();
         let mut open = BTreeSet::new();
@@ -185,7 +185,7 @@ impl Cmon {
         Some(after)
     }
 
-    /// Tells that machines which have strayed for long enough are in no group of ours any more, and answers with them.
+    /// Takes machines that have strayed for long enough out of our groups, and returns them.
     fn report_strays(&self, view: &View, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
         let now = Instant::now();
         since.retain(|id, _| view.strays.iter().any(|it| it.machine == *id));

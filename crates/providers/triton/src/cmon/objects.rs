@@ -51,7 +51,7 @@ impl Cmon {
         }
     }
 
-    /// Makes sure of a good certificate, if there can be one. Says when it has to be renewed.
+    /// Makes sure of a good certificate, if there can be one. Returns when it has to be renewed.
     async fn renew(&self, cluster: &dyn Cluster, board: &Board) -> Duration {
         let known = board.certificate.borrow().clone();
         let certificate = match self.certificate(cluster, known).await {
@@ -112,7 +112,7 @@ impl Cmon {
         Ok(issued)
     }
 
-    /// Keeps the objects; says whether all is well.
+    /// Keeps the objects; returns whether all is well.
     async fn keep(
         &self,
         cluster: &dyn Cluster,
@@ -207,14 +207,14 @@ impl Cmon {
             .into()
     }
 
-    /// Tells that the metrics service does not take the key.
+    /// Reports that the metrics service does not take the key.
     pub(super) fn report_key(&self, cluster: &dyn Cluster, why: String) {
         let regarding = about(cluster, "Secret", SECRET);
         self.tell(cluster, regarding, KEY_NOT_USABLE, why);
     }
 }
 
-/// The certificate in the Secret; none if there is none that can be read. Why is told when it is to be written.
+/// The certificate in the Secret; none if there is none that can be read. The write reports why.
 async fn stored(cluster: &dyn Cluster) -> Option<ClientCertificate> {
     let data = cluster.read(TLS, SECRET).await.ok()??;
     ClientCertificate::read(data.get("tls.crt")?.reveal(), data.get("tls.key")?)

@@ -14,7 +14,7 @@ use crate::api::{Machine, MachineState};
 use crate::id::machine_id;
 use crate::tags::{BALANCER, GROUPS_RECORD, NODE, Role, SERVICES_RECORD, Tags};
 
-/// Where the metrics service listens, if nobody says otherwise.
+/// The default port of the metrics service.
 const PORT: u16 = 9163;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// From what CloudAPI or the configuration says; none if it has no name.
+    /// From CloudAPI or the configuration; none if it has no name.
     pub(crate) fn of(url: &BaseUrl) -> Option<Self> {
         let url = url.url();
         Some(Self {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_load_balancers_of_this_cluster_are_members_and_nobody_else() {
+    fn nodes_and_load_balancers_of_this_cluster_are_targets_and_nobody_else() {
         let machines = all([
             tagged(1, &[]),
             tagged(2, &[(BALANCER, UID)]),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_is_told_of_machines_that_run() {
+    fn prometheus_is_reported_machines_that_run() {
         let mut stopped = machine(id(2), "m2");
         stopped.state = MachineState::Stopped;
         let mut running = machine(id(1), "m1");

@@ -203,7 +203,7 @@ rows! {
     CA_FILE = Global ["triton-ca-file", "none", "a path; in the Secret, certificates in PEM form",
         "Further authorities that CloudAPI's certificate may be signed by."].reaching()
             .environment(&["TRITON_CA_FILE"]).secret(&["ca.crt"]);
-    DATACENTER = Global ["triton-datacenter", "what CloudAPI says", "a label value",
+    DATACENTER = Global ["triton-datacenter", "as CloudAPI reports", "a label value",
         "The name of the data center."].reaching().environment(&["TRITON_DC"]);
     REGION = Global ["region", "the data center", "a label value",
         "The region of nodes."].reaching();

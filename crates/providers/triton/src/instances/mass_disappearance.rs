@@ -31,7 +31,7 @@ pub(super) enum Judgement {
     Wait {
         gone: usize,
         of: usize,
-        /// Whether that begins now: somebody should hear of it.
+        /// Whether that begins now, and is to be reported.
         events: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! Which machine is this node? Pure.
+//! Which machine a node is. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ pub const INSTANCE_ID: &str = "cloud.tritoncompute/instance-id";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Nothing: it is somebody else's.
+    /// Nothing: it belongs to another cloud.
     Nothing,
     /// Nothing: its provider id is none that this cloud gives.
     Malformed(String),

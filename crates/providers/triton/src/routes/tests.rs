@@ -341,7 +341,7 @@ fn what_changed_since_it_was_seen_is_not_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pod_that_is_told_about_is_the_manager_s_own() {
+async fn the_pod_that_is_reported_about_is_the_manager_s_own() {
     let test = Harness::new(|_| reply(200, &json!({})));
     for (variables, expected) in [
         (

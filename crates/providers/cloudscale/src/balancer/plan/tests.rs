@@ -1,9 +1,9 @@
 //! Plans of random Services on random clouds: carrying them out gives what is wanted, whatever
 //! happens in between, and touches nothing else.
 
+mod fixtures;
 mod model;
 mod paths;
-mod scenes;
 
 use bowline_core::Impact;
 use bowline_test_kit::rows;
@@ -13,9 +13,9 @@ use super::*;
 use crate::balancer::examples::{host, service};
 use crate::balancer::settings::Settings;
 use crate::balancer::{desire::desire, ownership};
+use fixtures::{Case, case};
 use model::Model;
 use paths::Paths;
-use scenes::{Case, case};
 
 fn around(model: &Model) -> Circumstances<'_> {
     Circumstances {
@@ -32,7 +32,7 @@ fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
     }
 }
 
-/// Carries out as many steps, and looks after each whether traffic goes on.
+/// Carries out as many steps, and checks after each whether traffic goes on.
 fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
     let builder = planned(wanted, model);
     let before = model.members_by_pool();

@@ -246,7 +246,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         (Some("a"), "shop.web", None, false, false),
         (None, "shop.web", None, true, false),
     ];
-    for (theirs, name, ours, told, taken) in rows {
+    for (theirs, name, ours, reported, taken) in rows {
         let mut test = Harness::new();
         test.cluster_uid = ours.map(str::to_owned);
         let mut tags = json!({"k8s-service-uid": OTHER_UID, "k8s-service": name});
@@ -255,7 +255,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         }
         let uuid = test.place(json!({"name": "old", "tags": tags}));
         test.set("uuid", &uuid);
-        if told {
+        if reported {
             test.set("bowline.dev/take-over", &uuid);
         }
         let outcome = test.ensure().await;
@@ -267,7 +267,11 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
             assert_eq!(test.pool().members.len(), 2);
         } else {
             outcome.problem_of("LoadBalancerNotOurs");
-            assert_eq!(test.writes(), [""; 0], "{theirs:?} {name} {ours:?} {told}");
+            assert_eq!(
+                test.writes(),
+                [""; 0],
+                "{theirs:?} {name} {ours:?} {reported}"
+            );
         }
     }
     // As long as the Service with that uid exists it is its own, or may exist: some Service cannot be read.
@@ -287,7 +291,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_that_was_lost_is_made_again_and_told() {
+async fn a_load_balancer_that_was_lost_is_made_again_and_reported() {
     let mut test = Harness::new();
     test.ensure().await.good();
     let lost = test.balancer().uuid;

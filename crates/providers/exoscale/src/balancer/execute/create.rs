@@ -38,7 +38,7 @@ impl ExoscaleActions {
         };
         let named = there.iter().find(|it| it.name == body.name).cloned();
         let own = there.iter().find(|it| self.context().is_own(it));
-        // What has appeared since nobody could be told about it is what was asked for.
+        // What has appeared since the lost answer is what was asked for.
         let made = named
             .clone()
             .filter(|it| !taken && self.unlabelled && it.labels.is_empty());

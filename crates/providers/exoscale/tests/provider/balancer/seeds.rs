@@ -112,12 +112,12 @@ impl Life for Web {
         // leaves it behind, and that is not what is tried here.
         let strategy = self.test.get("service-strategy").to_owned();
         for _ in 0..TRIES {
-            self.ensure_right().await;
+            self.ensure_repaired().await;
         }
         self.test.set("service-strategy", &strategy);
     }
 
-    async fn ensure_right(&mut self) -> Outcome {
+    async fn ensure_repaired(&mut self) -> Outcome {
         self.test.set("service-strategy", "source-hash");
         self.test.ensure().await
     }

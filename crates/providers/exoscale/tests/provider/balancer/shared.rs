@@ -125,8 +125,8 @@ async fn proof_case_19_a_living_services_load_balancer_moves_only_by_its_owners_
     let heir = "elsewhere/thief";
     set(&mut test.others[0], "bowline.dev/hand-over", heir);
     let outcome = test.ensure().await;
-    let told = outcome.good().reasons();
-    assert_eq!(told, ["LoadBalancerTakenOver", "LoadBalancerShared"]);
+    let reported = outcome.good().reasons();
+    assert_eq!(reported, ["LoadBalancerTakenOver", "LoadBalancerShared"]);
     let moved = test.balancer();
     assert_eq!(
         (&*moved.id, &*moved.labels["bowline-service-uid"]),

@@ -288,7 +288,7 @@ async fn checks_over_tls_may_name_their_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_changed_in_the_cloud_is_put_right() {
+async fn what_somebody_changed_in_the_cloud_is_repaired() {
     let mut test = open().await;
     let id = test.get("id").to_owned();
     let service = format!("{UID}-80");

@@ -150,15 +150,7 @@ impl<'a> PlanInputs<'a> {
     pub(super) async fn plan(&mut self) -> Result<Result<PreparedPlan, Problem>, DraftError> {
         let context = self.context;
         let references = backend_labels::references(&self.targets);
-        let question = Question {
-            networks: &context.networks,
-            account: context.account.id,
-            settings: &context.settings,
-            config: &context.shared.config,
-            targets: &references,
-            names: &self.names,
-            machines: &self.machines,
-        };
+        let question = Question::new(context, &references, &self.names, &self.machines);
         let placement = match question.answer() {
             Ok(placement) => placement,
             Err(problem) => return Ok(Err(problem)),

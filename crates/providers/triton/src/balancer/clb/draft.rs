@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, DraftError, Goal, Notice, PreparedPlan, Problem, source_ranges,
+    CloudErrorKind, DraftError, Goal, Notice, PreparedPlan, Problem, source_ranges,
 };
 use ipnet::IpNet;
 
@@ -141,12 +141,7 @@ pub(super) async fn rules(
     };
     let wanted = holder.of_machines(&opened);
     notices.extend(wanted.notices);
-    let there = match context
-        .shared
-        .firewall_rules
-        .all(&context.shared.data_center)
-        .await
-    {
+    let there = match context.shared.data_center.firewall_rules().await {
         Ok(there) => there,
         Err(error) if error.kind() == CloudErrorKind::Denied => {
             notices.push(Notice {
@@ -156,7 +151,7 @@ pub(super) async fn rules(
             });
             return Ok(Rules::default());
         }
-        Err(error) => return Err(CloudError::from(error).into()),
+        Err(error) => return Err(error.into()),
     };
     let orphans = &context.shared.orphans;
     let is_gone = |uid: &str| orphans.is_gone(context.request, uid);

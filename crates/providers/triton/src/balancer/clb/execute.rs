@@ -134,7 +134,7 @@ impl ClbActions {
             Action::Protect { id, on } => self.protect(step, *id, *on).await,
             Action::Rule(change) => {
                 let done = change.carry_out(&self.shared.data_center.api).await;
-                self.shared.firewall_rules.forget().await;
+                self.shared.data_center.firewall_rules_changed();
                 done?;
                 Ok(StepOutcome::Done)
             }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::machines::Wire;
 use crate::api::{Machine, Network, Nic};
+use crate::balancer::draft_context::DraftContext;
 use crate::balancer::naming::{Choice, Zones};
 use crate::balancer::settings::Settings;
 use crate::config::LoadBalancerConfig;
@@ -17,15 +18,15 @@ const AMBIGUOUS: &str = "AmbiguousNetwork";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
-    pub(crate) networks: &'a BTreeMap<Uuid, Network>,
-    pub(crate) account: Uuid,
-    pub(crate) settings: &'a Settings,
-    pub(crate) config: &'a LoadBalancerConfig,
+    networks: &'a BTreeMap<Uuid, Network>,
+    account: Uuid,
+    settings: &'a Settings,
+    config: &'a LoadBalancerConfig,
     /// The nodes behind the load balancer, by id.
-    pub(crate) targets: &'a [&'a Machine],
+    targets: &'a [&'a Machine],
     /// The names that some of them have now.
-    pub(crate) names: &'a BTreeMap<Uuid, Vec<String>>,
-    pub(crate) machines: &'a [Machine],
+    names: &'a BTreeMap<Uuid, Vec<String>>,
+    machines: &'a [Machine],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,23 @@ pub(crate) struct Placement {
     pub(crate) front: Uuid,
 }
 
-impl Question<'_> {
+impl<'a> Question<'a> {
+    pub(crate) fn new(
+        context: &'a DraftContext<'_>,
+        targets: &'a [&'a Machine],
+        names: &'a BTreeMap<Uuid, Vec<String>>,
+        machines: &'a [Machine],
+    ) -> Self {
+        Self {
+            networks: &context.networks,
+            account: context.account.id,
+            settings: &context.settings,
+            config: &context.shared.config,
+            targets,
+            names,
+            machines,
+        }
+    }
     /// The networks, or what a person has to configure first.
     pub(crate) fn answer(&self) -> Result<Placement, Problem> {
         let internal = self.settings.internal;

@@ -22,7 +22,7 @@ const LOCAL_PATH: &str = "/healthz";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Treatment {
     Tcp,
-    /// Bytes, with a header that tells where they come from.
+    /// Bytes, with a header that names their source.
     TcpProxy,
     Http,
     /// TLS ends here and begins again; the backend's certificate is verified.

@@ -220,15 +220,7 @@ fn backends(
 ) -> Result<(Names, Form, Option<bool>), Problem> {
     let references = backend_labels::references(targets);
     let machines = [machine.clone()];
-    let question = Question {
-        networks: &context.networks,
-        account: context.account.id,
-        settings: &context.settings,
-        config: &context.shared.config,
-        targets: &references,
-        names: known,
-        machines: &machines,
-    };
+    let question = Question::new(context, &references, known, &machines);
     let (private, suffix) = question.inside()?;
     let label = backend_labels::label(context);
     let network = context.networks.get(&private);

@@ -75,7 +75,7 @@ impl CnsActions {
             Action::AwaitTags { puts } => self.await_tags(puts).await,
             Action::Rule(change) => {
                 change.carry_out(&self.shared.data_center.api).await?;
-                self.shared.firewall_rules.forget().await;
+                self.shared.data_center.firewall_rules_changed();
                 Ok(StepOutcome::Done)
             }
             Action::AwaitName { hostname, machines } => {

@@ -47,12 +47,7 @@ impl PlanInputs<'_> {
         if !keeps_rules {
             return Ok(());
         }
-        let there = match context
-            .shared
-            .firewall_rules
-            .all(&context.shared.data_center)
-            .await
-        {
+        let there = match context.shared.data_center.firewall_rules().await {
             Ok(there) => there,
             // Without permission to list rules there are none of ours.
             Err(error) if error.kind() == CloudErrorKind::Denied => {
@@ -64,7 +59,7 @@ impl PlanInputs<'_> {
                 }
                 return Ok(());
             }
-            Err(error) => return Err(bowline_core::CloudError::from(error).into()),
+            Err(error) => return Err(error.into()),
         };
         let is_gone = |uid: &str| context.shared.orphans.is_gone(context.request, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {

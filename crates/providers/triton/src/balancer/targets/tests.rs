@@ -60,7 +60,7 @@ fn names(chosen: &Chosen) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_ready_and_run_and_are_not_hidden() {
+async fn targets_are_ready_and_run_and_are_not_hidden() {
     type Row = (fn(&mut Node, &mut Machine), bool);
     let rows: &[Row] = &[
         (|_, _| {}, true),

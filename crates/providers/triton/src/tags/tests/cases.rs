@@ -126,7 +126,7 @@ async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_while_a_write_is_on_its_way_travels_together() {
+async fn what_is_reported_while_a_write_is_on_its_way_travels_together() {
     let test = Harness::new(1, 7);
     let reconciler = test.reconciler();
     reconciler.want(id(1), "a", port(1));
@@ -401,7 +401,7 @@ async fn triton_case_71_a_process_that_begins_writes_no_tag() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_nobody_has_told_anything_about_stay() {
+async fn labels_that_nobody_has_reported_anything_about_stay() {
     let test = Harness::new(1, 7);
     let reconciler = test.reconciler();
     let first = ids([1]);
@@ -416,7 +416,7 @@ async fn labels_that_nobody_has_told_anything_about_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_name_service_is_down_nothing_is_written_and_the_failure_is_told() {
+async fn while_the_name_service_is_down_nothing_is_written_and_the_failure_is_reported() {
     let test = Harness::new(5, 7);
     let reconciler = test.reconciler();
     test.sim.set_quirks(|quirks| quirks.names_down = true);
@@ -428,7 +428,7 @@ async fn while_the_name_service_is_down_nothing_is_written_and_the_failure_is_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_understands_is_told_and_left_alone() {
+async fn a_list_that_nobody_understands_is_reported_and_left_alone() {
     let test = Harness::new(1, 7);
     test.set_tag(1, SERVICES, true);
     let reconciler = test.reconciler();
@@ -446,7 +446,7 @@ async fn a_list_that_nobody_understands_is_told_and_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_out_of_date_does_not_hide_what_was_told() {
+async fn a_list_that_is_out_of_date_does_not_hide_what_was_reported() {
     let test = Harness::new(1, 7);
     let reconciler = test.reconciler();
     put_done(&reconciler, &ids([1]), "web", port(1)).await;

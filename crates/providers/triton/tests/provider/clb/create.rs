@@ -296,7 +296,7 @@ async fn triton_case_83_a_package_that_is_not_shown_yet_is_no_other_package() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_operator_forgot_is_told() {
+async fn what_the_operator_forgot_is_reported() {
     let mut test = Harness::with("clb-package = nonesuch");
     // With every plan.
     for _ in 0..2 {

@@ -136,7 +136,7 @@ async fn a_machine_that_somebody_destroyed_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_has_is_told_and_theirs_stays() {
+async fn a_name_that_somebody_else_has_is_reported_and_theirs_stays() {
     let mut test = Harness::new();
     let theirs = bowline_simulator_triton::MachineSpec::named(NAME);
     test.sim.add_machine(&theirs).unwrap();

@@ -97,7 +97,7 @@ async fn triton_case_57_source_ranges_become_the_rule_of_the_specification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_with_firewalls_let_the_load_balancer_in() {
+async fn targets_with_firewalls_let_the_load_balancer_in() {
     let mut test = Harness::new();
     test.sim.set_firewall("k8s-2", true).unwrap();
     test.ensure().await.good();

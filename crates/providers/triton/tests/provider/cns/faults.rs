@@ -135,7 +135,7 @@ async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
+async fn labels_without_a_service_are_reported_and_removed_if_that_is_wanted() {
     let mut test = Harness::new();
     test.add("web");
     test.ensure("web").await.good();

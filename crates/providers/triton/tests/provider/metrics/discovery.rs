@@ -211,7 +211,7 @@ async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_all_the_same() {
+async fn a_key_that_signs_no_certificates_is_reported_once_and_machines_are_listed_all_the_same() {
     let mut test = Harness::new(1);
     let key = include_str!("../../../src/keys/examples/ed25519.openssh");
     test.add_key(key);
@@ -244,7 +244,7 @@ async fn an_observer_lists_machines_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_somebody_elses_is_left_alone_and_told() {
+async fn what_is_somebody_elses_is_left_alone_and_reported() {
     let mut test = Harness::new(2);
     test.cluster.occupy("triton-cmon-scrape");
     let other = "dddddddd-0000-4000-8000-00000000000d";

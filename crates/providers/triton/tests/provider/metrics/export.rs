@@ -21,7 +21,7 @@ async fn until_all(test: &Harness, count: u32, is_up: u8) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_series_are_shown_with_whose_they_are() {
+async fn all_series_are_shown_with_their_owners() {
     let mut test = Harness::new(3);
     test.open_cmon();
     test.start("export");
@@ -72,7 +72,7 @@ async fn machines_that_cannot_be_read_are_down_and_those_that_do_not_run_are_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_not_the_accounts_any_more_is_told() {
+async fn a_key_that_is_not_the_accounts_any_more_is_reported() {
     let mut test = Harness::new(1);
     test.open_cmon();
     test.start("export");

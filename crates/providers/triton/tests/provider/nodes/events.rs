@@ -61,7 +61,7 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
+async fn a_key_that_is_not_the_secrets_is_not_reported_on_it() {
     let test = Harness::new(1);
     let account = SecretContent::new([("SDC_ACCOUNT".to_owned(), "acme".to_owned())]);
     let (provider, _content) = test.provider_with_secret(account);
@@ -71,7 +71,7 @@ async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_two_machines_fit_is_told_of_once() {
+async fn a_node_that_two_machines_fit_is_reported_once() {
     let test = Harness::new(0);
     for (name, number, address) in [("a", 1, "10.20.0.7"), ("b", 2, "10.20.0.8")] {
         let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);

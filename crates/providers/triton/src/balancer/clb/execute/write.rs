@@ -14,14 +14,14 @@ use crate::balancer::clb::shared_map::{Claim, SharedMap, View};
 use crate::balancer::clb::{observe, portmap, shared_appliance};
 
 /// When to try again for a port map that another Service is changing.
-const TURN_PAUSE: Duration = Duration::from_secs(1);
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 impl ClbActions {
     async fn read(&self, id: Uuid) -> Result<Machine, CloudError> {
         let machine = observe::one(&self.shared.data_center, id).await?;
         machine.ok_or_else(|| {
             let message = format!("machine {id} is gone");
-            error(CloudErrorKind::Conflict, message).retry_after(Some(TURN_PAUSE))
+            error(CloudErrorKind::Conflict, message).retry_after(Some(LOCK_PAUSE))
         })
     }
 
@@ -32,17 +32,15 @@ impl ClbActions {
         id: Uuid,
         tags: &BTreeMap<String, String>,
     ) -> Result<StepOutcome, CloudError> {
-        if self.is_new(step) {
+        if !self.begun.contains_key(&step) {
             let machine = self.read(id).await?;
             let other = machine.tags.get(UID_TAG).map(ToString::to_string);
             if other.is_some_and(|it| it != self.service.uid) {
                 let message = format!("machine {id} is another Service's by now");
                 return Err(error(CloudErrorKind::Conflict, message));
             }
-            self.add_tags(id, tags).await?;
         }
-        let shows = self.has_tags(id, tags).await?;
-        Ok(self.shown(step, id, shows))
+        self.tag(step, id, tags).await
     }
 
     pub(super) async fn tag(
@@ -179,7 +177,7 @@ impl ClbActions {
             let Some(lock) = self.shared.clb.map_locks.try_lock(id) else {
                 return Ok(StepOutcome::Wait {
                     what: format!("another Service to change the port map of machine {id}"),
-                    after: TURN_PAUSE,
+                    after: LOCK_PAUSE,
                 });
             };
             self.map_locks.insert(step, lock);

@@ -154,7 +154,7 @@ fn what_cannot_be_changed_is_replaced_and_what_is_not_known_is_not() {
 }
 
 #[test]
-fn a_machine_is_ours_only_if_it_says_whose_and_what_for() {
+fn a_machine_is_ours_only_if_it_names_cluster_and_service() {
     let ours = machine(1, "x");
     assert!(is_ours(&ours, CLUSTER, UID));
     assert!(!is_ours(&ours, "other", UID) && !is_ours(&ours, CLUSTER, "other"));

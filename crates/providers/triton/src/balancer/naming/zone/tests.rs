@@ -92,7 +92,7 @@ fn said(network: u128, suffix: &str) -> (Option<u128>, String, usize) {
 }
 
 #[test]
-fn a_public_name_is_on_the_network_that_all_members_are_on() {
+fn a_public_name_is_on_the_network_that_all_targets_are_on() {
     let all = || networks(&[(1, true, &["a"]), (2, true, &["b"]), (3, false, &["c"])]);
     let cards = [(3, "10.0.0.1"), (2, "203.0.113.1"), (1, "203.0.113.2")];
     let one = machine(1, &cards);
@@ -106,7 +106,7 @@ fn a_public_name_is_on_the_network_that_all_members_are_on() {
 }
 
 #[test]
-fn of_several_zones_the_one_that_members_have_names_in_is_taken() {
+fn of_several_zones_the_one_that_targets_have_names_in_is_taken() {
     let all = networks(&[(1, true, &["a"]), (2, true, &["b", "aa"])]);
     let one = machine(1, &[(1, "203.0.113.1"), (2, "203.0.113.2")]);
     let mut question = Question::new(all, vec![one]);
@@ -162,7 +162,7 @@ fn a_public_card_of_a_hidden_network_is_on_every_public_entry() {
 }
 
 #[test]
-fn without_suffixes_the_configuration_or_the_members_names_say_the_zone() {
+fn without_suffixes_the_configuration_or_the_targets_names_say_the_zone() {
     let all = networks(&[(1, true, &[])]);
     let mut question = Question::new(all, vec![machine(1, &[(1, "203.0.113.1")])]);
     assert_eq!(question.answer(), Choice::Unknown);

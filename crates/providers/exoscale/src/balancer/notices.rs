@@ -1,5 +1,5 @@
-//! What people are told about a Service beside its steps. Pure. Nothing here tells an id or an address that the Service
-//! did not name itself.
+//! Notices and problems in a Service's plan. Pure. None reveals an id or an address that the Service did
+//! not name itself.
 
 use bowline_core::{NOT_OURS, Notice, Problem};
 use uuid::Uuid;
@@ -43,7 +43,7 @@ pub(super) fn attached(annotation: &str, balancer: &LoadBalancer) -> Notice {
 }
 
 /// A refusal that keeps nothing else from being done.
-pub(super) fn told(refusal: Problem) -> Notice {
+pub(super) fn refused(refusal: Problem) -> Notice {
     Notice {
         warning: true,
         reason: refusal.reason,

@@ -1,5 +1,5 @@
-//! Looking for what a request may have made although its answer got lost. What is not there is the
-//! error that there was: whoever plans next looks again before anything is made.
+//! Finds what a request may have made although its answer got lost. If nothing is there, the error
+//! stands: the next plan looks again before it creates anything.
 
 use bowline_core::{CloudError, CloudErrorKind, StepOutcome};
 use bowline_http::CallError;

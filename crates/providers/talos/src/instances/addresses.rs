@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bowline_core::{AddressKind, NodeAddress};
 
-use crate::machine::MachineAddress;
+use crate::instances::machine::MachineAddress;
 
 /// Platforms whose public addresses are on the machine's own links.
 const DISCOVERING: [&str; 4] = ["nocloud", "metal", "openstack", "oracle"];

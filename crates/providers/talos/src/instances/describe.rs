@@ -1,6 +1,6 @@
-//! From what a machine says to what its node gets. Pure: the client has asked before.
+//! From a machine's answers to the description of its node. Pure.
 //!
-//! Two steps, because the first tells what else has to be asked:
+//! Two steps, because the first shows what else has to be asked:
 //!
 //! ```text
 //!  Node, platform metadata ──▶ recognise ──▶ Recognised: is it ready? are the firmware's facts needed?
@@ -16,11 +16,11 @@ use bowline_core::{Instance, MetadataPolicy, Node, NodeMetadata, Power, Provider
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-use crate::addresses::{Sources, addresses};
 use crate::config::Config;
 use crate::id::{IdError, is_ready, provider_id};
-use crate::labels::labels;
-use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::instances::addresses::{Sources, addresses};
+use crate::instances::labels::labels;
+use crate::instances::machine::{MachineAddress, PlatformMetadata, SystemInformation};
 use crate::transform::{Matching, RuleError};
 
 /// How long after its Node's creation a machine may take to learn its own id; clouds answer within
@@ -40,13 +40,13 @@ pub enum DescribeError {
 
 /// A machine before its rules.
 #[derive(Clone, Debug)]
-pub struct Recognised<'a> {
+pub struct PlatformDescription<'a> {
     metadata: PlatformMetadata,
     matching: Matching<'a>,
 }
 
-/// What there is to say about a node whose kubelet names no address: nothing. One that has a provider id
-/// loses its taint and nothing else changes; one that has none goes on waiting.
+/// The empty description of a node whose kubelet names no address. A node with a provider id loses its
+/// taint and nothing else changes; one without goes on waiting.
 pub fn nothing() -> Instance {
     Instance {
         provider_id: None,
@@ -60,7 +60,7 @@ pub fn nothing() -> Instance {
     }
 }
 
-/// Takes what a machine's platform told it, fills in what is missing, and finds the rules for it.
+/// Takes a machine's platform metadata, fills in what is missing, and finds the rules for it.
 /// `reported` came through `node_ip`.
 pub fn recognise<'a>(
     config: &'a Config,
@@ -68,7 +68,7 @@ pub fn recognise<'a>(
     reported: &PlatformMetadata,
     node_ip: IpAddr,
     now: Timestamp,
-) -> Result<Recognised<'a>, DescribeError> {
+) -> Result<PlatformDescription<'a>, DescribeError> {
     let mut metadata = reported.clone();
     let id = provider_id(reported, node_ip);
     let waiting = now.duration_since(node.created);
@@ -88,10 +88,10 @@ pub fn recognise<'a>(
     }
     metadata.provider_id = id?;
     let matching = config.rules.matching(&metadata)?;
-    Ok(Recognised { metadata, matching })
+    Ok(PlatformDescription { metadata, matching })
 }
 
-impl Recognised<'_> {
+impl PlatformDescription<'_> {
     pub fn needs_system_information(&self) -> bool {
         self.matching.need_system_information()
     }
@@ -111,7 +111,7 @@ impl Recognised<'_> {
         let cluster_name = config.cluster_name(cluster_name);
         let labels = labels(&transformed, cluster_name.as_deref());
         let annotation = node.provided_node_ip().unwrap_or("");
-        let node_ips = crate::addresses::node_ips(annotation, config.prefer_ipv6);
+        let node_ips = crate::instances::addresses::node_ips(annotation, config.prefer_ipv6);
         let metadata = &transformed.metadata;
         let addresses = addresses(&Sources {
             node_name: &node.name,

@@ -1,8 +1,8 @@
-//! Members that may be those of nodes which cannot be read, or whose owner is not known. Pure.
+//! Members of nodes that cannot be read, or whose owner is not known, stay. Pure.
 //!
-//! Nothing is known of a node that cannot be read but its name, so that any member of no known node may be its own. A node
-//! that is held has the members at its addresses. Their addresses are treated like those of a host: where its members are,
-//! they stay, and what becomes of the other members (another port, another pool) becomes of them as well.
+//! Of a node that cannot be read only the name is known, so any member without a known node may be its own.
+//! A node that is held has the members at its addresses. Each such address becomes a host of its own: its
+//! members stay, and follow the other members to another port or pool.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::api::{Address, Interface, Server, Status};
 use crate::id::ServerId;
 
 /// Nodes that keep the members they have.
-pub(super) struct Doubtful<'a> {
+pub(super) struct UnreadableNodes<'a> {
     /// Those that cannot be read.
     pub(super) unknown: &'a [String],
     /// Those whose owner is not known.
@@ -24,14 +24,14 @@ pub(super) struct Doubtful<'a> {
 
 /// A host that keeps its members.
 #[derive(Clone, Debug)]
-pub(super) struct Stranger {
+pub(super) struct KeptHost {
     pub(super) host: Host,
     /// Whether its node is known.
     pub(super) is_held: bool,
 }
 
-impl Doubtful<'_> {
-    /// Whose a member at that address is; none if it is nobody's for certain.
+impl UnreadableNodes<'_> {
+    /// The node that a member at that address may belong to; none if there is certainly none.
     fn node_at(&self, ip: IpAddr) -> Option<(String, bool)> {
         let has = |node: &&&Node| {
             let mut addresses = node.addresses.iter();
@@ -46,19 +46,23 @@ impl Doubtful<'_> {
 }
 
 /// A host for every address that has a member, is of no known host, and may be of one of these nodes.
-pub(super) fn strangers(there: &Seen, hosts: &[Host], doubtful: &Doubtful<'_>) -> Vec<Stranger> {
+pub(super) fn kept_hosts(
+    there: &Seen,
+    hosts: &[Host],
+    unreadable: &UnreadableNodes<'_>,
+) -> Vec<KeptHost> {
     let interfaces = hosts.iter().flat_map(|host| &host.server.interfaces);
     let known: Vec<IpAddr> = interfaces
         .flat_map(|interface| &interface.addresses)
         .map(|address| address.ip)
         .collect();
     let members = there.pools.iter().flat_map(|pool| &pool.members);
-    let mut strangers: BTreeMap<IpAddr, Stranger> = BTreeMap::new();
+    let mut kept_hosts: BTreeMap<IpAddr, KeptHost> = BTreeMap::new();
     for member in members {
         let Some(ip) = member.ip().filter(|ip| !known.contains(ip)) else {
             continue;
         };
-        let Some((node, is_held)) = doubtful.node_at(ip) else {
+        let Some((node, is_held)) = unreadable.node_at(ip) else {
             continue;
         };
         let host = || Host {
@@ -79,17 +83,17 @@ pub(super) fn strangers(there: &Seen, hosts: &[Host], doubtful: &Doubtful<'_>) -
                 }],
             },
         };
-        strangers.entry(ip).or_insert_with(|| Stranger {
+        kept_hosts.entry(ip).or_insert_with(|| KeptHost {
             host: host(),
             is_held,
         });
     }
-    strangers.into_values().collect()
+    kept_hosts.into_values().collect()
 }
 
-/// What is told about those whose nodes cannot be read; none if there are none.
-pub(super) fn kept(strangers: &[Stranger], unknown: &[String]) -> Option<Problem> {
-    let unread = strangers.iter().filter(|it| !it.is_held);
+/// The problem of members whose nodes cannot be read; none if there are none.
+pub(super) fn kept(kept_hosts: &[KeptHost], unknown: &[String]) -> Option<Problem> {
+    let unread = kept_hosts.iter().filter(|it| !it.is_held);
     let interfaces = unread.flat_map(|it| &it.host.server.interfaces);
     let addresses = interfaces.flat_map(|interface| &interface.addresses);
     let addresses: Vec<&str> = addresses.map(|address| address.text.as_str()).collect();

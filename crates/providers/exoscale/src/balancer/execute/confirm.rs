@@ -1,4 +1,4 @@
-//! Looking for what came of a step: an address, something that was made, the end of something.
+//! Waits for the result of a step to show: an address, a new object, the end of one.
 
 use std::time::Duration;
 
@@ -12,13 +12,12 @@ use crate::balancer::plan::{Action, is_at};
 use crate::balancer::publish::Known;
 use crate::operation::next_look;
 
-/// How long an address of a load balancer that is made is waited for, and how long something that was
-/// made may be out of sight; then the next plan looks again.
-const SIGHT_LIMIT: Duration = Duration::from_secs(60);
+/// How long the address of a new load balancer is waited for, and how long a new object may not show;
+/// then the next plan looks again.
+const CONFIRM_LIMIT: Duration = Duration::from_secs(60);
 
 impl ExoscaleActions {
-    /// Looks for what came of a step.
-    pub(super) async fn look_for(
+    pub(super) async fn confirm(
         &mut self,
         action: &Action,
         since: Instant,
@@ -38,12 +37,12 @@ impl ExoscaleActions {
         };
         let elapsed = since.elapsed();
         let limited = !matches!(action, Action::AwaitEnd(_));
-        let Some(after) = next_look(elapsed).filter(|_| !limited || elapsed < SIGHT_LIMIT) else {
+        let Some(after) = next_look(elapsed).filter(|_| !limited || elapsed < CONFIRM_LIMIT) else {
             let seconds = elapsed.as_secs();
             let message = format!("still waiting for {what} after {seconds} s");
             return Err(CloudError::new(CloudErrorKind::Unavailable, message));
         };
-        let under_way = Some(UnderWay::Sight(since));
+        let under_way = Some(UnderWay::Confirming(since));
         Ok(Outcome::Wait(what, after, under_way))
     }
 
@@ -62,7 +61,7 @@ impl ExoscaleActions {
         Ok((!ready).then(|| format!("an address of load balancer {:?}", balancer.name)))
     }
 
-    /// The answer did not say which load balancer was made: it is found by its name.
+    /// The answer does not name the new load balancer: it is found by its name.
     async fn made(&mut self, body: &NewLoadBalancer) -> Result<Option<String>, CloudError> {
         let list = self.shared.observer.all().await?;
         let found = list.items.iter().find(|it| it.name == body.name);
@@ -71,7 +70,7 @@ impl ExoscaleActions {
         Ok(missing.then(|| format!("load balancer {:?} to be seen", body.name)))
     }
 
-    /// The operation does not say which service was made: it is found by its port.
+    /// The operation does not name the new service: it is found by its port.
     async fn added(&mut self, body: &NewService) -> Result<Option<String>, CloudError> {
         let id = self.balancer_id()?;
         let balancer: Option<LoadBalancer> = self.shared.observer.read(id).await?;

@@ -7,7 +7,7 @@ const NAMES: Around<'_> = Around {
     pool: Some("lab pool"),
 };
 
-fn told(vm: &Vm, node: &Node, around: Around<'_>) -> Instance {
+fn described(vm: &Vm, node: &Node, around: Around<'_>) -> Instance {
     describe(vm, node, around, &NodeConfig::default(), &BTreeSet::new())
 }
 
@@ -24,8 +24,8 @@ fn initialised() -> Node {
 }
 
 #[test]
-fn a_new_node_is_told_everything() {
-    let instance = told(&vm1(), &fresh("w1", VM1), NAMES);
+fn a_new_node_is_reported_everything() {
+    let instance = described(&vm1(), &fresh("w1", VM1), NAMES);
     assert_eq!(
         instance.provider_id.unwrap().as_str(),
         format!("xenorchestra://{PA}/{VM1}")
@@ -34,7 +34,7 @@ fn a_new_node_is_told_everything() {
     assert_eq!(instance.instance_type, "4vCPU-4GB");
     assert_eq!(instance.power, Power::On);
     assert_eq!(
-        labels_of(&told(&vm1(), &fresh("w1", VM1), NAMES)),
+        labels_of(&described(&vm1(), &fresh("w1", VM1), NAMES)),
         [
             &format!("host_id={H1}"),
             "host_name_label=xcp-1",
@@ -83,12 +83,12 @@ fn xenorchestra_case_39_the_type_counts_what_a_vm_may_have_not_what_it_has_now()
 #[test]
 fn what_cannot_be_read_is_unknown_to_a_new_node_and_unchanged_on_others() {
     let nothing = Around::default();
-    let new = told(&vm1(), &fresh("w1", VM1), nothing);
+    let new = described(&vm1(), &fresh("w1", VM1), nothing);
     assert_eq!((&*new.zone, &*new.region), (H1, PA));
     assert_eq!(new.extra_labels[labels::HOST_NAME], "unknown");
     assert_eq!(new.extra_labels[labels::POOL_NAME], "unknown");
     assert_eq!(new.extra_labels[labels::HOST_ID], H1);
-    let old = told(&vm1(), &initialised(), nothing);
+    let old = described(&vm1(), &initialised(), nothing);
     assert!(!old.extra_labels.contains_key(labels::HOST_NAME));
     assert!(!old.extra_labels.contains_key(labels::POOL_NAME));
     assert_eq!(old.extra_labels[labels::HOST_ID], H1);
@@ -104,20 +104,20 @@ fn a_vm_that_does_not_run_is_on_no_host() {
         let mut vm = vm1();
         vm.power_state = Some(state);
         vm.container = vm.pool();
-        let instance = told(&vm, &initialised(), NAMES);
+        let instance = described(&vm, &initialised(), NAMES);
         assert_eq!(instance.power, Power::Off);
         assert_eq!((&*instance.zone, &*instance.region), ("", PA));
         assert!(!instance.extra_labels.contains_key(labels::HOST_ID));
         assert!(!instance.extra_labels.contains_key(labels::HOST_NAME));
-        // On the host that has its disk: told to a new node, if there is such a host.
+        // On the host that has its disk: counts for a new node, if there is such a host.
         vm.container = H1.parse().ok();
-        assert_eq!(told(&vm, &initialised(), NAMES).zone, "");
-        assert_eq!(told(&vm, &fresh("w1", VM1), NAMES).zone, H1);
+        assert_eq!(described(&vm, &initialised(), NAMES).zone, "");
+        assert_eq!(described(&vm, &fresh("w1", VM1), NAMES).zone, H1);
         let unread = Around {
             host: None,
             ..NAMES
         };
-        assert_eq!(told(&vm, &fresh("w1", VM1), unread).zone, "");
+        assert_eq!(described(&vm, &fresh("w1", VM1), unread).zone, "");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_vm_without_a_place_has_no_zone_and_no_host_labels() {
     let mut vm = vm1();
     vm.container = None;
     for node in [fresh("w1", VM1), initialised()] {
-        let instance = told(
+        let instance = described(
             &vm,
             &node,
             Around {
@@ -144,20 +144,20 @@ fn a_vm_without_a_place_has_no_zone_and_no_host_labels() {
 fn a_vm_that_moved_to_another_pool_is_believed_when_it_runs() {
     let mut vm = vm1();
     vm.set_pool(PB.parse().ok());
-    let there = told(&vm, &initialised(), NAMES);
+    let there = described(&vm, &initialised(), NAMES);
     assert_eq!((&*there.region, there.power), (PB, Power::On));
     assert_eq!(
         there.provider_id.unwrap().as_str(),
         format!("xenorchestra://{PA}/{VM1}")
     );
     vm.power_state = Some(PowerState::Halted);
-    let between = told(&vm, &initialised(), NAMES);
+    let between = described(&vm, &initialised(), NAMES);
     assert_eq!((&*between.region, between.power), ("", Power::Unclear));
     assert!(!between.extra_labels.contains_key(labels::POOL_ID));
-    // It has arrived, its node says so, and now it is switched off.
+    // It has arrived, its node has the label, and now it is switched off.
     let mut node = initialised();
     node.labels.insert(labels::POOL_ID.into(), PB.into());
-    let off = told(&vm, &node, NAMES);
+    let off = described(&vm, &node, NAMES);
     assert_eq!((&*off.region, off.power), (PB, Power::Off));
 }
 
@@ -165,7 +165,7 @@ fn a_vm_that_moved_to_another_pool_is_believed_when_it_runs() {
 fn a_state_that_is_not_known_is_no_reason_for_a_taint() {
     let mut vm = vm1();
     vm.power_state = None;
-    assert_eq!(told(&vm, &initialised(), NAMES).power, Power::Unclear);
+    assert_eq!(described(&vm, &initialised(), NAMES).power, Power::Unclear);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn the_zone_can_be_something_else() {
 fn tags_are_marks_on_request_only() {
     let mut vm = vm1();
     vm.tags = vec!["k8s/label=team:blue".into()];
-    assert!(told(&vm, &initialised(), NAMES).marks.is_nothing());
+    assert!(described(&vm, &initialised(), NAMES).marks.is_nothing());
     let config = NodeConfig {
         tag_prefix: Some("k8s/label=".into()),
         ..NodeConfig::default()

@@ -27,7 +27,7 @@ pub fn fresh(name: &str, system_uuid: &str) -> Node {
 }
 
 /// The same with `--node-ip`.
-pub fn told(mut node: Node, address: &str) -> Node {
+pub fn with_node_ip(mut node: Node, address: &str) -> Node {
     let key = PROVIDED_NODE_IP.to_owned();
     node.annotations.insert(key, address.to_owned());
     node

@@ -1,4 +1,4 @@
-//! Which load balancers are a Service's, which one of them is in use, and which ones it names in vain.
+//! Finds the load balancers of a Service, the one in use, and those that it names in vain.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -27,8 +27,8 @@ const REMEMBERED: &str = "bowline.dev/LoadBalancer";
 #[derive(Clone, Debug)]
 pub(super) struct Claimed {
     pub(super) balancer: LoadBalancer,
-    pub(super) standing: OwnershipVerdict,
-    /// What is on it says so, and nothing else.
+    pub(super) verdict: OwnershipVerdict,
+    /// Proven by its content alone.
     by_content: bool,
 }
 
@@ -37,7 +37,7 @@ impl Claimed {
     pub(super) fn is_adopted(&self) -> bool {
         let hand_made =
             mark_of(&self.balancer).is_none() && uid_in_name(&self.balancer.name).is_none();
-        is_adopted(&self.balancer) || self.standing == OwnershipVerdict::Adopted && hand_made
+        is_adopted(&self.balancer) || self.verdict == OwnershipVerdict::Adopted && hand_made
     }
 
     fn is_marked(&self, service: &Service) -> bool {
@@ -84,7 +84,7 @@ impl Claims {
         refused.map(notice).collect()
     }
 
-    /// Whether several are the Service's and nothing tells which one is in use.
+    /// Whether several are the Service's and nothing shows which one is in use.
     pub(super) fn is_unclear(&self) -> bool {
         self.one.is_none() && !self.others.is_empty()
     }
@@ -106,7 +106,7 @@ impl Naming {
         }
     }
 
-    /// What is told if it must not have one; none if it does not name it.
+    /// The problem if it must not have one; none if it does not name it.
     fn refusal(&self, balancer: &LoadBalancer) -> Option<Problem> {
         let id = Some(balancer.uuid);
         if self.take_over == id {
@@ -152,7 +152,7 @@ impl LoadBalancers {
             }
             let asked_for = naming.take_over == Some(balancer.uuid);
             let claimed = self.judge(balancer, asked_for, request, fresh).await?;
-            let taken = match claimed.standing {
+            let taken = match claimed.verdict {
                 OwnershipVerdict::Ours | OwnershipVerdict::Returned => true,
                 // What is not the Service's yet does not go with it.
                 OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted => {
@@ -191,7 +191,7 @@ impl LoadBalancers {
         };
         let mut claimed = Claimed {
             balancer,
-            standing: OwnershipVerdict::NotOurs,
+            verdict: OwnershipVerdict::NotOurs,
             by_content: false,
         };
         if !self.ownership_tags {
@@ -202,12 +202,12 @@ impl LoadBalancers {
             }
             candidate.asked_for = false;
         }
-        claimed.standing = standing(&candidate, request)?;
-        if claimed.standing == OwnershipVerdict::Unproven {
+        claimed.verdict = standing(&candidate, request)?;
+        if claimed.verdict == OwnershipVerdict::Unproven {
             claimed.by_content = self
                 .is_by_content(&claimed.balancer, request, fresh)
                 .await?;
-            claimed.standing = if claimed.by_content {
+            claimed.verdict = if claimed.by_content {
                 OwnershipVerdict::Ours
             } else {
                 let user = self.user(&claimed.balancer, request, fresh).await?;
@@ -215,13 +215,13 @@ impl LoadBalancers {
                 unproven(&candidate, request)
             };
         }
-        if !self.ownership_tags && claimed.standing != OwnershipVerdict::Ours {
-            claimed.standing = OwnershipVerdict::NotOurs;
+        if !self.ownership_tags && claimed.verdict != OwnershipVerdict::Ours {
+            claimed.verdict = OwnershipVerdict::NotOurs;
         }
         Ok(claimed)
     }
 
-    /// Whether nothing on it is anybody else's, or it was found so before.
+    /// Whether everything on it is the Service's, or was found so before.
     async fn is_by_content(
         &self,
         balancer: &LoadBalancer,
@@ -309,7 +309,7 @@ fn sort_out(
     let service = &*request.service;
     mine.sort_by_key(|it| (it.balancer.created_at.clone(), it.balancer.uuid));
     let id = |it: &Claimed| Some(it.balancer.uuid);
-    let returned = |it: &Claimed| it.standing == OwnershipVerdict::Returned;
+    let returned = |it: &Claimed| it.verdict == OwnershipVerdict::Returned;
     let shown = |it: &Claimed| is_shown(service, &it.balancer);
     let at = |wanted: &dyn Fn(&Claimed) -> bool| mine.iter().position(wanted);
     let unmarked = mine.iter().filter(|it| !returned(it)).count();

@@ -1,4 +1,4 @@
-//! What a plan says about what exists and what is wanted.
+//! What a plan shows of what exists and what is wanted.
 
 use bowline_core::{Goal, Plan, ResourceState};
 

@@ -1,4 +1,4 @@
-//! What a node is told about its VM. Pure.
+//! Describes a VM to its node. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use bowline_core::{Instance, MetadataPolicy, Node, NodeMetadata, Power, ProviderId};
 use uuid::Uuid;
 
-use crate::addresses;
+use super::addresses;
 use crate::api::{PowerState, Vm};
 use crate::config::{NodeConfig, TypeMemory, ZoneSource};
 use crate::id::VmId;
@@ -14,15 +14,15 @@ use crate::labels::{self, label_value};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Around<'a> {
-    /// The name of the host that the VM is said to be on; none if no such host could be read.
+    /// The name of the host in the VM's `$container`; none if no such host could be read.
     pub(crate) host: Option<&'a str>,
     /// The name of its pool; none if it could not be read.
     pub(crate) pool: Option<&'a str>,
 }
 
-/// Where a VM is, as far as that may be told to its node: what is not known stays as it is.
+/// Where a VM is, as far as its node gets to know; what is unknown stays as it is on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct Location {
     host: Option<Uuid>,
     pool: Option<Uuid>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn describe(
     config: &NodeConfig,
     shared: &BTreeSet<IpAddr>,
 ) -> Instance {
-    let place = place(vm, node, around);
+    let location = location(vm, node, around);
     let id = node.provider_id.clone().unwrap_or_else(|| {
         let (pool, vm) = (vm.pool(), vm.id);
         VmId { pool, vm }.to_string()
@@ -42,30 +42,30 @@ pub(crate) fn describe(
     Instance {
         provider_id: ProviderId::parse(&id).ok(),
         instance_type: instance_type(vm, config.memory).unwrap_or_default(),
-        zone: zone(place, around, config.zone).unwrap_or_default(),
-        region: text(place.pool),
+        zone: zone(location, around, config.zone).unwrap_or_default(),
+        region: text(location.pool),
         addresses: addresses::of_node(vm, node, &config.addresses, shared),
         power: power(vm, node),
-        extra_labels: own_labels(vm, node, place, around),
+        extra_labels: own_labels(vm, node, location, around),
         marks: marks(vm, config),
     }
 }
 
-/// Whether the VM is in another pool than the one its node was told of and agrees with.
+/// Whether the VM is in another pool than those in its node's provider id and label.
 pub(crate) fn has_moved(vm: &Vm, node: &Node) -> bool {
     let id = node.provider_id.as_deref().map(VmId::parse);
-    let told = id.and_then(Result::ok).and_then(|id| id.pool);
+    let recorded = id.and_then(Result::ok).and_then(|id| id.pool);
     let agreed = node.labels.get(labels::POOL_ID);
     let is_there = |pool: Uuid| agreed.is_some_and(|label| *label == pool.to_string());
-    match (told, vm.pool()) {
-        (Some(told), Some(pool)) => told != pool && !is_there(pool),
+    match (recorded, vm.pool()) {
+        (Some(recorded), Some(pool)) => recorded != pool && !is_there(pool),
         _ => false,
     }
 }
 
-fn place(vm: &Vm, node: &Node, around: Around<'_>) -> Place {
-    // A VM that does not run is said to be on its pool, or on whatever host has its disk. It is on a
-    // host only if there is such a host, and that is told only to a node that knows nothing yet.
+fn location(vm: &Vm, node: &Node, around: Around<'_>) -> Location {
+    // The container of a VM that does not run is its pool, or whatever host has its disk. It counts as a
+    // host only if there is such a host, and only for a node that knows nothing yet.
     let is_on_host = vm.is_running() || (node.is_uninitialized() && around.host.is_some());
     let host = vm
         .container
@@ -73,7 +73,7 @@ fn place(vm: &Vm, node: &Node, around: Around<'_>) -> Place {
     // On its way between two pools: where it comes to rest it will run.
     let on_its_way = !vm.is_running() && has_moved(vm, node);
     let pool = vm.pool().filter(|_| !on_its_way);
-    Place { host, pool }
+    Location { host, pool }
 }
 
 fn power(vm: &Vm, node: &Node) -> Power {
@@ -102,32 +102,37 @@ fn instance_type(vm: &Vm, memory: TypeMemory) -> Option<String> {
     Some(format!("{cpus}vCPU-{}GB", whole + u64::from(up)))
 }
 
-fn zone(place: Place, around: Around<'_>, source: ZoneSource) -> Option<String> {
+fn zone(location: Location, around: Around<'_>, source: ZoneSource) -> Option<String> {
     match source {
-        ZoneSource::Host => place.host.map(|host| host.to_string()),
-        ZoneSource::HostName => place.host.and(around.host).map(label_value),
-        ZoneSource::Pool => place.pool.map(|pool| pool.to_string()),
+        ZoneSource::Host => location.host.map(|host| host.to_string()),
+        ZoneSource::HostName => location.host.and(around.host).map(label_value),
+        ZoneSource::Pool => location.pool.map(|pool| pool.to_string()),
     }
 }
 
 /// The labels of this cloud. A name that cannot be read is `unknown` to a node that has none yet, and
 /// stays what it is on others.
-fn own_labels(vm: &Vm, node: &Node, place: Place, around: Around<'_>) -> BTreeMap<String, String> {
+fn own_labels(
+    vm: &Vm,
+    node: &Node,
+    location: Location,
+    around: Around<'_>,
+) -> BTreeMap<String, String> {
     let name = |name: Option<&str>| match name {
         Some(name) => Some(label_value(name)),
         None => node.is_uninitialized().then(|| labels::UNKNOWN.to_owned()),
     };
     let vm_name = label_value(vm.name_label.as_deref().unwrap_or_default());
     let all = [
-        (labels::HOST_ID, place.host.map(|it| it.to_string())),
+        (labels::HOST_ID, location.host.map(|it| it.to_string())),
         (
             labels::HOST_NAME,
-            place.host.and_then(|_| name(around.host)),
+            location.host.and_then(|_| name(around.host)),
         ),
-        (labels::POOL_ID, place.pool.map(|it| it.to_string())),
+        (labels::POOL_ID, location.pool.map(|it| it.to_string())),
         (
             labels::POOL_NAME,
-            place.pool.and_then(|_| name(around.pool)),
+            location.pool.and_then(|_| name(around.pool)),
         ),
         (labels::VM_NAME, Some(vm_name)),
     ];

@@ -1,7 +1,8 @@
-//! Which keys a file has that mean nothing, or meant something once.
+//! The keys of the cloud config, and findings about keys that mean nothing, or meant something once.
 
 use std::fmt;
 
+use bowline_provider::first_document;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -27,7 +28,7 @@ enum Shape {
     Other,
 }
 
-/// Keys that each place knows. Under the four sections of a rule every key is the operator's own.
+/// The known keys by section. Under the four sections of a rule every key is the operator's own.
 fn known(path: &[Step<'_>]) -> Option<&'static [&'static str]> {
     let names: Vec<&str> = path
         .iter()
@@ -82,11 +83,8 @@ fn shown(path: &[Step<'_>]) -> String {
 
 /// Looks through the first document of a text that has been read without an error.
 pub(super) fn read(text: &str) -> Seen {
-    let mut bytes = text.as_bytes();
-    let options = serde_saphyr::options! { with_snippet: false };
-    let mut documents = serde_saphyr::read_with_options::<_, Shape>(&mut bytes, options);
     let mut seen = Seen::default();
-    if let Some(Ok(shape)) = documents.next() {
+    if let Ok(Some(shape)) = first_document(text) {
         look(&shape, &mut Vec::new(), &mut seen);
     }
     seen

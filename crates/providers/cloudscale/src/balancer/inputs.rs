@@ -1,4 +1,4 @@
-//! What a plan has to know beside the load balancer: servers of nodes, floating IPs.
+//! What a plan needs beside the load balancer: servers of nodes, floating IPs.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use bowline_core::{CloudError, CloudErrorKind, Lookup, Node, Notice};
 
 use super::LoadBalancers;
 use super::desire::Host;
+use super::notices::without_server;
 use super::observe::Freshness;
-use super::remarks::without_server;
 use super::settings::Settings;
 use crate::api::FloatingIp;
 
 impl LoadBalancers {
-    /// The servers of nodes. Nodes without one are left out and told, but a server that could not be
-    /// asked for is an error: its members must not go.
+    /// The servers of nodes. Nodes without one are left out with a notice, but a server that could not
+    /// be read is an error: its members must not go.
     pub(super) async fn hosts(
         &self,
         nodes: &[Arc<Node>],

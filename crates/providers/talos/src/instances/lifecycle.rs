@@ -1,11 +1,11 @@
-//! Whether a machine still exists, as far as this provider can tell without asking anybody.
+//! Whether a machine still exists, decided from its Node alone.
 
 use std::time::Duration;
 
 use bowline_core::{Node, UNINITIALIZED_TAINT};
 use jiff::Timestamp;
 
-use crate::labels::{LIFECYCLE, PLATFORM, SPOT};
+use crate::instances::labels::{LIFECYCLE, PLATFORM, SPOT};
 
 /// A node younger than this has not settled.
 const SETTLING: Duration = Duration::from_secs(30);

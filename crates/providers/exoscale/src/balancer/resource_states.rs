@@ -1,4 +1,4 @@
-//! What exists and what is wanted, as things that people can compare. Pure.
+//! What exists and what is wanted, as states that a preview compares. Pure.
 //!
 //! Attributes have the API's names on both sides, and only those that are compared are shown.
 
@@ -18,8 +18,8 @@ pub(crate) fn fields(body: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn thing(object: ResourceRef, mut attributes: Map<String, Value>) -> ResourceState {
-    // The object says it already.
+fn state_of(object: ResourceRef, mut attributes: Map<String, Value>) -> ResourceState {
+    // It is part of the object.
     attributes.remove("name");
     ResourceState { object, attributes }
 }
@@ -35,12 +35,12 @@ pub(crate) fn found(balancer: &LoadBalancer) -> Vec<ResourceState> {
     if let Some(ip) = balancer.ip {
         attributes.insert("ip".into(), json!(ip));
     }
-    let mut things = vec![thing(
+    let mut states = vec![state_of(
         seen(BALANCER, &balancer.name, balancer.id),
         attributes,
     )];
-    things.extend(balancer.services.items.iter().map(found_service));
-    things
+    states.extend(balancer.services.items.iter().map(found_service));
+    states
 }
 
 fn found_service(it: &LoadBalancerService) -> ResourceState {
@@ -56,10 +56,10 @@ fn found_service(it: &LoadBalancerService) -> ResourceState {
         attributes.insert("instance-pool".into(), json!({"id": pool}));
     }
     attributes.insert("healthcheck".into(), json!(it.healthcheck));
-    thing(seen(SERVICE, &it.name, it.id), attributes)
+    state_of(seen(SERVICE, &it.name, it.id), attributes)
 }
 
-/// Everything that is wanted. `managed` is none for a load balancer that is looked after elsewhere.
+/// Everything that is wanted. `managed` is none for an external load balancer.
 pub(crate) fn wanted(
     managed: Option<&Managed>,
     services: &[WantedService],
@@ -70,10 +70,10 @@ pub(crate) fn wanted(
         if !it.description.is_empty() {
             attributes.insert("description".into(), json!(it.description));
         }
-        thing(new(BALANCER, &it.name), attributes)
+        state_of(new(BALANCER, &it.name), attributes)
     });
     let services = services
         .iter()
-        .map(|it| thing(new(SERVICE, &it.name), fields(&it.body(pool))));
+        .map(|it| state_of(new(SERVICE, &it.name), fields(&it.body(pool))));
     balancer.into_iter().chain(services).collect()
 }

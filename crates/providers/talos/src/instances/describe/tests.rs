@@ -1,5 +1,5 @@
 use super::*;
-use crate::labels::{CLUSTER_NAME, LIFECYCLE, PLATFORM};
+use crate::instances::labels::{CLUSTER_NAME, LIFECYCLE, PLATFORM};
 use crate::testing::node;
 use bowline_core::metadata::{TAINTS_ANNOTATION, additions, enforcement};
 use bowline_core::{InitializeError, initialize};
@@ -55,8 +55,10 @@ fn reporting(reported: PlatformMetadata, age: i64) -> Asked<'static> {
 
 fn described(asked: &Asked<'_>) -> Result<Instance, DescribeError> {
     let config = Config::read(asked.config).unwrap();
-    let ip =
-        crate::addresses::node_ips(asked.node.provided_node_ip().unwrap(), config.prefer_ipv6)[0];
+    let ip = crate::instances::addresses::node_ips(
+        asked.node.provided_node_ip().unwrap(),
+        config.prefer_ipv6,
+    )[0];
     let now = seconds(&asked.node, asked.age);
     let recognised = recognise(&config, &asked.node, &asked.reported, ip, now)?;
     recognised.describe(&config, &asked.node, &asked.system, &[], asked.cluster_name)
@@ -275,7 +277,7 @@ fn talos_case_81_a_rule_overrides_what_is_known() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_applied_is_told_with_its_place() {
+fn a_rule_that_cannot_be_applied_is_reported_with_its_place() {
     let asked =
         with("transformations: [{}, {name: gpu, labels: {a: \"{{ .Tags.nope | upper }}\"}}]");
     assert_eq!(

@@ -1,12 +1,12 @@
-//! What people are told about a Service beside its steps. Pure.
+//! Notices and problems in a Service's plan. Pure.
 
 use std::net::IpAddr;
 
 use bowline_core::{BalancerRequest, Notice, Problem, name_list};
 use uuid::Uuid;
 
-use super::claim::Claimed;
 use super::desire::Host;
+use super::find::Claimed;
 use super::plan::PlanBuilder;
 use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, NODE_SELECTOR, UUID, VIP_ADDRESSES};
 use super::settings::{Fault, INVALID, Settings, VipWish};
@@ -19,9 +19,9 @@ const NAMED: usize = 5;
 pub(super) const NO_VALID_NODES: &str = "NoValidNodes";
 pub(super) const NODE_SKIPPED: &str = "NodeSkipped";
 
-/// Nodes about which something is told of their own; more are named. When a cloud has lost hundreds of
+/// Nodes with a notice of their own; further ones are only named. When a cloud has lost hundreds of
 /// servers, as many events for every Service help nobody.
-const SKIPPED_TOLD: usize = 10;
+const MOST_NOTICES: usize = 10;
 
 pub(super) fn problem(fault: &Fault) -> Problem {
     Problem {
@@ -36,7 +36,7 @@ pub(super) fn only_problem(reason: &'static str, message: String) -> PlanBuilder
     builder
 }
 
-/// Other load balancers of the same name are told and left alone. They may be anybody's: nothing else is said of them.
+/// Other load balancers of the same name are only counted: they may belong to others.
 pub(super) fn duplicates(name: &str, others: usize) -> Option<Notice> {
     (others > 0).then(|| Notice {
         warning: true,
@@ -47,7 +47,7 @@ pub(super) fn duplicates(name: &str, others: usize) -> Option<Notice> {
     })
 }
 
-/// Several are the Service's own, and nothing tells which one is in use.
+/// Several are the Service's own, and nothing shows which one is in use.
 pub(super) fn more_than_one(all: &[Claimed]) -> String {
     let shown = all
         .iter()
@@ -136,9 +136,9 @@ pub(super) fn without_server(nodes: &[(&str, String)]) -> Vec<Notice> {
         reason: NODE_SKIPPED,
         message,
     };
-    let (told, more) = nodes.split_at(nodes.len().min(SKIPPED_TOLD));
-    let told = told.iter();
-    let mut notices: Vec<Notice> = told
+    let (reported, more) = nodes.split_at(nodes.len().min(MOST_NOTICES));
+    let reported = reported.iter();
+    let mut notices: Vec<Notice> = reported
         .map(|(node, why)| notice(format!("node {node} is no member: {why}")))
         .collect();
     if !more.is_empty() {

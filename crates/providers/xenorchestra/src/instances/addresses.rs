@@ -1,6 +1,6 @@
 //! Which addresses a node gets from its VM. Pure.
 //!
-//! The server reports two things that may disagree: `mainIpAddress`, taken from raw guest data, may hold
+//! The server reports two fields that may disagree: `mainIpAddress`, taken from raw guest data, may hold
 //! several addresses, none, or one that only means something on its link; `addresses` is cleaned up.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,10 +48,10 @@ pub(crate) fn of_node(
     list
 }
 
-/// What the kubelet was told, as it was told.
+/// The kubelet's `--node-ip`, verbatim.
 fn provided(node: &Node) -> Vec<NodeAddress> {
-    let told = node.provided_node_ip().into_iter();
-    let items = told.flat_map(|told| told.split(','));
+    let node_ip = node.provided_node_ip().into_iter();
+    let items = node_ip.flat_map(|node_ip| node_ip.split(','));
     items
         .map(|item| NodeAddress::new(AddressKind::InternalIp, item))
         .collect()
@@ -75,14 +75,14 @@ pub(crate) fn reported(vm: &Vm) -> impl Iterator<Item = IpAddr> {
     let sorted: BTreeMap<_, _> = vm
         .addresses
         .iter()
-        .filter_map(|(place, address)| Some((place_of(place)?, usable(address)?)))
+        .filter_map(|(position, address)| Some((position_of(position)?, usable(address)?)))
         .collect();
     sorted.into_values()
 }
 
 /// `<NIC>/<family>/<number>`, in an order of numbers rather than of texts.
-fn place_of(place: &str) -> Option<(u32, &str, u32)> {
-    let mut parts = place.split('/');
+fn position_of(position: &str) -> Option<(u32, &str, u32)> {
+    let mut parts = position.split('/');
     let (nic, family, number) = (parts.next()?, parts.next()?, parts.next()?);
     Some((nic.parse().ok()?, family, number.parse().ok()?))
 }

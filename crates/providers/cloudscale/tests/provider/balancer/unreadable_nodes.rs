@@ -130,7 +130,7 @@ async fn proof_case_05_a_node_whose_owner_is_not_known_keeps_its_members_and_get
     );
     assert_eq!(outcome.plan.problems, []);
     assert_eq!(members(&test.pool()), BOTH);
-    // All of them: nothing goes, and nobody says that there is no node.
+    // All of them: nothing goes, and no problem claims that there is no node.
     let first = test.nodes.pop().unwrap();
     let mut own = first.clone();
     own.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.11")];

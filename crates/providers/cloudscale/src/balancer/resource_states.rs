@@ -1,4 +1,4 @@
-//! What exists and what is wanted, as things that people can compare. Pure.
+//! What exists and what is wanted, as states that a preview compares. Pure.
 //!
 //! Attributes have the API's names on both sides, and only those that are compared are shown.
 
@@ -12,12 +12,12 @@ use super::plan::{BALANCER, FLOATING_IP, LISTENER, MEMBER, MONITOR, POOL, Seen, 
 use super::plan::{in_pool, new, seen};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor};
 
-fn thing(object: ResourceRef, attributes: Value) -> ResourceState {
+fn state_of(object: ResourceRef, attributes: Value) -> ResourceState {
     let mut attributes = match attributes {
         Value::Object(attributes) => attributes,
         _ => Map::new(),
     };
-    // The object says it already.
+    // It is part of the object.
     attributes.remove("name");
     ResourceState { object, attributes }
 }
@@ -30,38 +30,38 @@ pub(crate) fn found_balancer(it: &LoadBalancer) -> ResourceState {
         .collect();
     let attributes = json!({"zone": it.zone, "flavor": it.flavor, "tags": it.tags,
                             "vip_addresses": addresses});
-    thing(seen(BALANCER, &it.name, it.uuid), attributes)
+    state_of(seen(BALANCER, &it.name, it.uuid), attributes)
 }
 
 pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<ResourceState> {
     let balancer = &there.balancer;
-    let mut things = vec![found_balancer(balancer)];
+    let mut states = vec![found_balancer(balancer)];
     for pool in &there.pools {
-        found_pool(pool, &mut things);
+        found_pool(pool, &mut states);
     }
-    things.extend(there.loose.iter().map(found_listener));
+    states.extend(there.loose.iter().map(found_listener));
     for one in floating_ips {
         if one.load_balancer == Some(balancer.uuid)
             && let Some(address) = one.address()
         {
             let attributes = json!({"load_balancer": balancer.name});
-            things.push(thing(new(FLOATING_IP, address.to_string()), attributes));
+            states.push(state_of(new(FLOATING_IP, address.to_string()), attributes));
         }
     }
-    things
+    states
 }
 
-fn found_pool(there: &SeenPool, things: &mut Vec<ResourceState>) {
+fn found_pool(there: &SeenPool, states: &mut Vec<ResourceState>) {
     let pool = &there.pool;
-    things.push(thing(
+    states.push(state_of(
         seen(POOL, &pool.name, pool.uuid),
         json!({"algorithm": pool.algorithm, "protocol": pool.protocol}),
     ));
-    things.extend(there.listeners.iter().map(found_listener));
+    states.extend(there.listeners.iter().map(found_listener));
     let monitors = there.monitors.iter();
-    things.extend(monitors.map(|it| found_monitor(&pool.name, it)));
+    states.extend(monitors.map(|it| found_monitor(&pool.name, it)));
     let members = there.members.iter();
-    things.extend(members.map(|it| found_member(&pool.name, it)));
+    states.extend(members.map(|it| found_member(&pool.name, it)));
 }
 
 fn found_listener(it: &Listener) -> ResourceState {
@@ -70,7 +70,7 @@ fn found_listener(it: &Listener) -> ResourceState {
                             "timeout_client_data_ms": it.timeout_client_data_ms,
                             "timeout_member_connect_ms": it.timeout_member_connect_ms,
                             "timeout_member_data_ms": it.timeout_member_data_ms});
-    thing(seen(LISTENER, &it.name, it.uuid), attributes)
+    state_of(seen(LISTENER, &it.name, it.uuid), attributes)
 }
 
 fn found_monitor(pool: &str, it: &Monitor) -> ResourceState {
@@ -82,7 +82,7 @@ fn found_monitor(pool: &str, it: &Monitor) -> ResourceState {
                                     "url_path": http.url_path, "version": http.version,
                                     "host": http.host});
     }
-    thing(seen(MONITOR, pool, it.uuid), attributes)
+    state_of(seen(MONITOR, pool, it.uuid), attributes)
 }
 
 fn found_member(pool: &str, it: &Member) -> ResourceState {
@@ -92,12 +92,12 @@ fn found_member(pool: &str, it: &Member) -> ResourceState {
     if it.enabled == Some(false) {
         attributes["enabled"] = json!(false);
     }
-    thing(seen(MEMBER, in_pool(&it.name, pool), it.uuid), attributes)
+    state_of(seen(MEMBER, in_pool(&it.name, pool), it.uuid), attributes)
 }
 
 pub(crate) fn wanted(wanted: &Wanted) -> Vec<ResourceState> {
     let zone = match &wanted.zone {
-        ZoneWish::Said(zone) | ZoneWish::Common(zone) => zone.as_str(),
+        ZoneWish::Chosen(zone) | ZoneWish::Common(zone) => zone.as_str(),
         ZoneWish::Several(_) | ZoneWish::Unknown => "",
     };
     let mut balancer = wanted.body(zone);
@@ -109,21 +109,21 @@ pub(crate) fn wanted(wanted: &Wanted) -> Vec<ResourceState> {
         balancer.remove("vip_addresses");
     }
     let object = new(BALANCER, &wanted.name);
-    let mut things = vec![thing(object, Value::Object(balancer))];
+    let mut states = vec![state_of(object, Value::Object(balancer))];
     for pool in &wanted.pools {
-        wanted_pool(pool, &mut things);
+        wanted_pool(pool, &mut states);
     }
     for address in &wanted.floating_ips {
         let attributes = json!({"load_balancer": wanted.name});
-        things.push(thing(new(FLOATING_IP, address.to_string()), attributes));
+        states.push(state_of(new(FLOATING_IP, address.to_string()), attributes));
     }
-    things
+    states
 }
 
-fn wanted_pool(pool: &WantedPool, things: &mut Vec<ResourceState>) {
+fn wanted_pool(pool: &WantedPool, states: &mut Vec<ResourceState>) {
     let tags = BTreeMap::new();
     let name = &pool.name;
-    let mut push = |object, body| things.push(thing(object, Value::Object(body)));
+    let mut push = |object, body| states.push(state_of(object, Value::Object(body)));
     push(new(POOL, name), pool.body(&tags));
     let listener = &pool.listener;
     push(new(LISTENER, &listener.name), listener.body(&tags));

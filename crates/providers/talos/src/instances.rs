@@ -1,4 +1,4 @@
-//! What machines say about themselves, for the nodes that run on them.
+//! Asks the machine of each node, and describes it.
 //!
 //! ```text
 //!  node ─▶ is it Talos? ─▶ its addresses ─▶ platform metadata, by the first address that answers
@@ -7,6 +7,12 @@
 //! ```
 //!
 //! Each node's machine is asked by itself: one that hangs costs its own node some time, and no other.
+
+pub mod addresses;
+pub mod describe;
+pub mod labels;
+pub mod lifecycle;
+pub mod machine;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,15 +27,14 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 use tracing::info;
 
-use crate::addresses::node_ips;
 use crate::api::{Api, ApiError, CALL_DEADLINE, CALLS};
 use crate::certificates::mismatch;
-use crate::describe::{DescribeError, nothing, recognise};
-use crate::lifecycle;
-use crate::machine::{PlatformMetadata, SystemInformation};
 use crate::metrics::{Asked, Metrics};
 use crate::ownership::{Kind, kind};
 use crate::settings::Settings;
+use addresses::node_ips;
+use describe::{DescribeError, nothing, recognise};
+use machine::{PlatformMetadata, SystemInformation};
 
 /// The reason of the event about a Node that names another machine's address.
 pub(crate) const MISMATCH: &str = "MachineNameMismatch";
@@ -113,19 +118,19 @@ impl Machines {
 
     /// A machine describes only its own Node: whoever writes the annotation may write any address there.
     async fn is_its_own(&self, node: &Node, node_ip: IpAddr) -> Result<(), CloudError> {
-        let said = self.api.node_name(node_ip).await.map_err(|error| {
+        let name = self.api.node_name(node_ip).await.map_err(|error| {
             let text = format!("error getting the node name from the node {}", node.name);
             failed(text, error)
         })?;
-        if said == node.name {
+        if name == node.name {
             return Ok(());
         }
-        let text = mismatch(node_ip, &said, &node.name);
+        let text = mismatch(node_ip, &name, &node.name);
         let text = format!("{text}: nothing of it is copied to the Node");
         Err(CloudError::new(CloudErrorKind::Invalid, text).reported_as(MISMATCH))
     }
 
-    /// What the machine's platform told it, by the first of its addresses that answers.
+    /// The platform metadata of a machine, from the first of its addresses that answers.
     async fn metadata(
         &self,
         node: &Node,
@@ -192,14 +197,14 @@ fn unaddressed(node: &Node) -> Lookup {
     }
 }
 
-/// Whether a node's machine is there, by what the Node says: nobody is asked.
+/// Whether a node's machine exists, from the Node alone, without a request.
 fn present(node: &Node, now: Timestamp) -> Lookup {
     if kind(&node.os_image) == Kind::Other {
         Lookup::NotMine
     } else if lifecycle::exists(node, now) {
         Lookup::Found(Box::new(nothing()))
     } else {
-        let text = "the Node says that it is a spot machine of GCP, and that it came back \
+        let text = "by its Node it is a spot machine of GCP that came back \
                     without being the same: not-ready:NoExecute"
             .to_owned();
         Lookup::Gone(Evidence { text, at: now })

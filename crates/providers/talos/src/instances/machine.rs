@@ -1,9 +1,9 @@
-//! What a machine says about itself: the values that decisions are made of. The client fills them in.
+//! Facts that a machine reports: the values that decisions are made of. The client fills them in.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What the machine's platform told it at boot. Empty texts are what it was not told.
+/// The metadata of the machine's platform, read at boot. Empty texts: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformMetadata {
     pub platform: String,
@@ -19,7 +19,7 @@ pub struct PlatformMetadata {
     pub tags: BTreeMap<String, String>,
 }
 
-/// What the machine's firmware says (SMBIOS). All empty where there is none.
+/// The machine's firmware facts (SMBIOS). All empty where there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemInformation {
     pub manufacturer: String,

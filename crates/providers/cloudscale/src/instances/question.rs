@@ -1,4 +1,4 @@
-//! Which server a node means: by its provider id, or else by its name, or else (if wanted) by its
+//! Which server a node is: by its provider id, or else by its name, or else (if configured) by its
 //! addresses. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use crate::id::{IdError, ServerId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Nothing: its provider id is another cloud's, or it has not even a name.
+    /// Nothing: its provider id is another cloud's, or it has no name.
     None,
     /// Nothing can be: its provider id is of our scheme and no id of ours.
     Malformed(IdError),
@@ -33,14 +33,14 @@ pub(super) fn question(node: &Node) -> Question {
 }
 
 #[derive(Debug)]
-pub(super) enum Recognised<'a> {
+pub(super) enum Match<'a> {
     One(&'a Server),
     Nobody,
-    /// It cannot be said; a person has to decide.
+    /// Undecided; a person has to decide.
     Unclear(String),
 }
 
-impl Recognised<'_> {
+impl Match<'_> {
     pub(super) fn unclear(text: &str) -> CloudError {
         CloudError::new(CloudErrorKind::Conflict, text)
     }
@@ -70,34 +70,34 @@ impl<'a> Index<'a> {
         index
     }
 
-    pub(super) fn recognise(&self, node: &Node) -> Recognised<'a> {
+    pub(super) fn find(&self, node: &Node) -> Match<'a> {
         let named = self.by_name.get(node.name.as_str());
         let named = named.map_or(&[][..], Vec::as_slice);
         let same_name = |bad: &&BadServer| bad.name.as_ref() == Some(&node.name);
         let unreadable = self.list.unreadable.iter().find(same_name);
         match (named, unreadable) {
             ([], None) => self.by_address(node),
-            ([one], None) => Recognised::One(one),
-            ([], Some(bad)) => Recognised::Unclear(bad.to_string()),
+            ([one], None) => Match::One(one),
+            ([], Some(bad)) => Match::Unclear(bad.to_string()),
             (several, _) => {
                 let ids = several.iter().map(|server| server.id);
-                Recognised::Unclear(more_than_one(&format!("named {:?}", node.name), ids))
+                Match::Unclear(more_than_one(&format!("named {:?}", node.name), ids))
             }
         }
     }
 
-    fn by_address(&self, node: &Node) -> Recognised<'a> {
+    fn by_address(&self, node: &Node) -> Match<'a> {
         let mut holders = BTreeSet::new();
         for ip in addresses_of(node) {
             holders.extend(self.by_address.get(&ip).into_iter().flatten());
         }
         let mut servers = holders.iter().filter_map(|id| self.list.servers.get(id));
         match (servers.next(), servers.next()) {
-            (None, _) => Recognised::Nobody,
-            (Some(one), None) => Recognised::One(one),
+            (None, _) => Match::Nobody,
+            (Some(one), None) => Match::One(one),
             (Some(_), Some(_)) => {
                 let what = format!("with an address of node {:?}", node.name);
-                Recognised::Unclear(more_than_one(&what, holders.iter().copied()))
+                Match::Unclear(more_than_one(&what, holders.iter().copied()))
             }
         }
     }
@@ -111,7 +111,7 @@ fn more_than_one(what: &str, ids: impl Iterator<Item = ServerId>) -> String {
     format!("found more than one server {what}: {}", ids.join(", "))
 }
 
-/// The addresses that tell machines apart: what the kubelet was told to use, and what it reports.
+/// The addresses that distinguish machines: the kubelet's `--node-ip`, and those that it reports.
 fn addresses_of(node: &Node) -> BTreeSet<IpAddr> {
     let provided = node.provided_node_ip().unwrap_or_default().split(',');
     let reported = node
@@ -174,14 +174,14 @@ mod tests {
         ];
         let list = list(&servers);
         let index = Index::new(&list, false);
-        let Recognised::One(found) = index.recognise(&node("a")) else {
+        let Match::One(found) = index.find(&node("a")) else {
             panic!("a was not found");
         };
         assert_eq!(found.id, servers[0].id);
         for other in ["A", "a ", "b"] {
-            assert!(matches!(index.recognise(&node(other)), Recognised::Nobody));
+            assert!(matches!(index.find(&node(other)), Match::Nobody));
         }
-        let Recognised::Unclear(text) = index.recognise(&node("clone")) else {
+        let Match::Unclear(text) = index.find(&node("clone")) else {
             panic!("clone is clear");
         };
         assert!(text.contains("found more than one"), "{text}");
@@ -200,12 +200,9 @@ mod tests {
         }
         let index = Index::new(&list, false);
         for name in ["a", "b"] {
-            assert!(matches!(
-                index.recognise(&node(name)),
-                Recognised::Unclear(_)
-            ));
+            assert!(matches!(index.find(&node(name)), Match::Unclear(_)));
         }
-        assert!(matches!(index.recognise(&node("c")), Recognised::Nobody));
+        assert!(matches!(index.find(&node("c")), Match::Nobody));
     }
 
     #[test]
@@ -223,9 +220,9 @@ mod tests {
         };
         let (off, on) = (Index::new(&list, false), Index::new(&list, true));
         let strange = reports("strange", AddressKind::ExternalIp, "2001:DB8:0::2");
-        assert!(matches!(off.recognise(&strange), Recognised::Nobody));
-        let found = |node: &Node| match on.recognise(node) {
-            Recognised::One(server) => server.name.clone(),
+        assert!(matches!(off.find(&strange), Match::Nobody));
+        let found = |node: &Node| match on.find(node) {
+            Match::One(server) => server.name.clone(),
             other => format!("{other:?}"),
         };
         assert_eq!(found(&strange), "two");

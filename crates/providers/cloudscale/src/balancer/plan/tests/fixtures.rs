@@ -65,7 +65,7 @@ const CHOICES: [(&str, &[&str]); 9] = [
     ("floating-ips", &["[]", r#"["203.0.113.77"]"#]),
 ];
 
-/// What may be said about a single port, whatever its protocol.
+/// Settings of a single port, whatever its protocol.
 const SINGLE: [&str; 6] = [
     "{}",
     r#"{"pool-algorithm": "least_connections"}"#,
@@ -280,9 +280,9 @@ fn tidy(mut there: Seen) -> Seen {
     for (at, pool) in there.pools.iter_mut().enumerate() {
         pool.pool.uuid = id();
         pool.pool.created_at = format!("2026-01-{at:02}");
-        let mut places = BTreeSet::new();
+        let mut diffs = BTreeSet::new();
         pool.members
-            .retain(|it| places.insert((it.ip(), it.protocol_port)));
+            .retain(|it| diffs.insert((it.ip(), it.protocol_port)));
         pool.listeners
             .retain(|it| ports.insert((it.protocol.clone(), it.protocol_port)));
         for member in &mut pool.members {
