@@ -95,8 +95,8 @@ impl Api {
         reply.json()
     }
 
-    /// One attribute of an item, which is all that the API changes at a time. If the answer gets lost, the item itself
-    /// returns whether it was changed.
+    /// One attribute of an item, which is all that the API changes at a time. If the answer gets
+    /// lost, the item itself returns whether it was changed.
     async fn change(&self, route: Route, body: &Map<String, Value>) -> Result<(), CallError> {
         use CloudErrorKind::{Unavailable, Unknown};
         let sent = self.http.patch(route.clone()).json(body).send().await;
@@ -120,8 +120,8 @@ impl Api {
     }
 }
 
-/// Calls about items of one kind: where all of them are, and one by its id; then the names of list and read, create and
-/// change, and delete. Not every kind has a read and a change.
+/// Calls about items of one kind: where all of them are, and one by its id; then the names of list
+/// and read, create and change, and delete. Not every kind has a read and a change.
 macro_rules! calls {
     ($($item:ty: $all:literal, $one:literal {
         $list:ident $($read:ident)?, $create:ident $($change:ident)?, $delete:ident
@@ -170,7 +170,8 @@ calls! {
     }
 }
 
-/// Whether an attribute is as it was to be. References are written as an id, and shown as an object with one.
+/// Whether an attribute is as it was to be. References are written as an id, and shown as an object
+/// with one.
 fn shows(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {

@@ -83,8 +83,8 @@ impl Servers {
             .collect()
     }
 
-    /// The servers themselves, for callers that need more than a node's description. Always from the list,
-    /// however few the nodes: many Services ask about the same nodes within seconds.
+    /// The servers themselves, for callers that need more than a node's description. Always from
+    /// the list, however few the nodes: many Services ask about the same nodes within seconds.
     pub(crate) async fn servers_of(&self, nodes: &[Arc<Node>]) -> Vec<Result<Server, Lookup>> {
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let ids = ids_of(&questions);

@@ -160,7 +160,8 @@ fn first_token(source: &TokenSource) -> Result<(Secret, bool), BuildError> {
     }
 }
 
-/// What is known of a project. The API does not show which one a token belongs to, but a token never changes it.
+/// What is known of a project. The API does not show which one a token belongs to, but a token
+/// never changes it.
 struct Project {
     url: String,
     token: Mutex<Secret>,

@@ -1,8 +1,9 @@
 //! Serving certificates of kubelets: the instance decides, by its name or by the id on its Node.
 //!
-//! A kubelet may ask before it has a Node, so a Node is not needed. Where there is one that names its
-//! instance, that one alone counts; else any instance of the node's name, since names are not unique.
-//! Addresses of private networks are in no instance: a managed network knows to whom it has leased those of its range.
+//! A kubelet may ask before it has a Node, so a Node is not needed. Where there is one that names
+//! its instance, that one alone counts; else any instance of the node's name, since names are not
+//! unique. Addresses of private networks are in no instance: a managed network knows to whom it has
+//! leased those of its range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,7 +19,8 @@ use crate::api::{Instance, InstanceState, PrivateNetwork};
 use crate::id::instance_id;
 use crate::instances::Machines;
 
-/// Private networks that one question reads. An instance is in a few; several of one name do not have many more.
+/// Private networks that one question reads. An instance is in a few; several of one name do not
+/// have many more.
 const MOST_NETWORKS: usize = 64;
 
 /// Answers which addresses the instances of one zone have.
@@ -160,9 +162,10 @@ fn provided_ips(node: Option<&Node>) -> Vec<IpAddr> {
 
 /// The kubelet's `--node-ip`, if there is a private network to have it in.
 ///
-/// The kubelet writes that annotation itself, so what is another instance's public address does not become its own by
-/// it, and what a managed private network gives out is its own only if the network says so (the first list). Of the
-/// rest (the second) the cloud knows nothing: what other Nodes show decides.
+/// The kubelet writes that annotation itself, so what is another instance's public address does not
+/// become its own by it, and what a managed private network gives out is its own only if the
+/// network says so (the first list). Of the rest (the second) the cloud knows nothing: what other
+/// Nodes show decides.
 fn private(
     instance: &Instance,
     provided_ips: &[IpAddr],

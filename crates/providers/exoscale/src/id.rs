@@ -32,8 +32,8 @@ pub(crate) fn instance_of(node: &Node) -> Option<Uuid> {
 }
 
 /// Whose a node is, by what it carries: its provider id, the name of an external override, or what
-/// its machine calls itself, which is an instance's id if it is an instance. Where the API is not to
-/// be asked, only external overrides count.
+/// its machine calls itself, which is an instance's id if it is an instance. Where the API is not
+/// to be asked, only external overrides count.
 pub(crate) fn claim(node: &Node, config: &InstanceConfig) -> Claim {
     let id = node.provider_id.as_deref().unwrap_or_default();
     let ours = id.is_empty() || id.starts_with(SCHEME) || instance_id(id).is_some();

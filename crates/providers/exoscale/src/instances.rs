@@ -11,9 +11,9 @@
 //! destroyed, is not settled by the list and is read by itself. The list shows every field that is
 //! used here, so that for nodes whose instances live nothing is read one by one.
 //!
-//! When very many are not settled at once, only the first [`CONFIRMATIONS`] of them, in the order of
-//! their ids, are read in one look-up, and the others are *cannot tell*. The order is the same in
-//! every look-up, so that the same nodes collect the two looks that the deletion guard wants.
+//! When very many are not settled at once, only the first [`CONFIRMATIONS`] of them, in the order
+//! of their ids, are read in one look-up, and the others are *cannot tell*. The order is the same
+//! in every look-up, so that the same nodes collect the two looks that the deletion guard wants.
 //!
 //! A role that allows to get instances but not to list them is enough: then each is read.
 
@@ -43,8 +43,8 @@ use permission::Permission;
 use question::{Question, question};
 use types::Types;
 
-/// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each, 4,800
-/// instances fit in, and the look-up ends before its own limit of two minutes.
+/// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each,
+/// 4,800 instances fit in, and the look-up ends before its own limit of two minutes.
 const READING_TIME: Duration = Duration::from_secs(60);
 /// Instances found lately that are remembered for the check read, where nothing can be listed.
 const WITNESSES: usize = 3;
@@ -104,8 +104,8 @@ impl Machines {
         Ok(self.listing.recent(LIST_AGE, self.list()).await?.value)
     }
 
-    /// A private network; none if there is none of that id, or if the role does not allow to read it, as the original's
-    /// does not.
+    /// A private network; none if there is none of that id, or if the role does not allow to read
+    /// it, as the original's does not.
     pub(crate) async fn private_network(
         &self,
         id: Uuid,
@@ -119,7 +119,8 @@ impl Machines {
         }
     }
 
-    /// The addresses that the operator gives to an instance's node, instead of what the cloud knows.
+    /// The addresses that the operator gives to an instance's node, instead of what the cloud
+    /// knows.
     pub(crate) fn override_addresses(&self, name: &str, node: Option<&Node>) -> Vec<IpAddr> {
         let id = node.and_then(|it| it.provider_id.as_deref());
         let node_override = self.config.overrides.find(name, id);
@@ -175,8 +176,8 @@ impl Machines {
         }
     }
 
-    /// Reads all of them. If they are many, the first one shows whether the others are worth it: where
-    /// nothing at all is allowed, it is not the list that the role lacks.
+    /// Reads all of them. If they are many, the first one shows whether the others are worth it:
+    /// where nothing at all is allowed, it is not the list that the role lacks.
     async fn gather_one_by_one(
         &self,
         mut ids: BTreeSet<Uuid>,

@@ -2,10 +2,10 @@
 //!
 //! # The cloud
 //!
-//! Zones (`ch-gva-2`, `at-vie-1`, …) that share an account and nothing else: each has an API host of
-//! its own, and the same path on two hosts shows two different sets of objects. Load balancers are
-//! network load balancers (NLB) of one public IPv4 address, whose listeners ("services") each send
-//! to one instance pool; the NLB follows the members of the pool by itself.
+//! Zones (`ch-gva-2`, `at-vie-1`, …) that share an account and nothing else: each has an API host
+//! of its own, and the same path on two hosts shows two different sets of objects. Load balancers
+//! are network load balancers (NLB) of one public IPv4 address, whose listeners ("services") each
+//! send to one instance pool; the NLB follows the members of the pool by itself.
 //!
 //! # Its API, and what to know about it
 //!
@@ -187,8 +187,8 @@ struct Exoscale {
     account: Account,
 }
 
-/// Which organisation is seen, and where. A key belongs to one organisation for ever, and no secret is needed to tell
-/// it from others. A new key of the same organisation has to show that it is.
+/// Which organisation is seen, and where. A key belongs to one organisation for ever, and no secret
+/// is needed to tell it from others. A new key of the same organisation has to show that it is.
 #[derive(Clone)]
 struct Account {
     /// The endpoint and the zone.

@@ -21,8 +21,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 /// So many looks in a row may fail, whatever the error: the official clients' patience, and enough
 /// for a change of credentials.
 pub(crate) const FAILED_LOOKS: u32 = 5;
-/// Up to here it is looked at every second: most operations take a few seconds, and the original's looks every three
-/// seconds are not to find out sooner.
+/// Up to here it is looked at every second: most operations take a few seconds, and the original's
+/// looks every three seconds are not to find out sooner.
 const SOON: Duration = Duration::from_secs(6);
 /// The vendor's cadence begins here; before, looks come sooner.
 const VENDORS_CADENCE: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! Which zone this is, and where its API is.
 //!
-//! The zone is configured, or the machine reports it: on a small CD-ROM that every instance has, or at
-//! the metadata server, which only instances with a public address reach.
+//! The zone is configured, or the machine reports it: on a small CD-ROM that every instance has, or
+//! at the metadata server, which only instances with a public address reach.
 
 mod cdrom;
 
@@ -52,7 +52,8 @@ pub enum ZoneError {
     ListedTwice { zone: String },
     #[error("could not create Exoscale client: the endpoint of zone {zone:?} cannot be used")]
     Endpoint { zone: String, source: BaseUrlError },
-    /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with, could be read.
+    /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with,
+    /// could be read.
     #[error(
         "could not create Exoscale client: the list of zones gives zone {zone:?} an endpoint that is not https, which is \
          used only if the configured endpoint is http on loopback"
@@ -140,8 +141,8 @@ fn availability_zone(text: &str) -> Option<&str> {
     zones.next().map(|(_, value)| value.trim())
 }
 
-/// Whether it looks like a zone: `^[a-z]{2}-[a-z]{2,4}-[0-9]$`. A machine's answer is checked more than a
-/// person's setting: it may come from any server.
+/// Whether it looks like a zone: `^[a-z]{2}-[a-z]{2,4}-[0-9]$`. A machine's answer is checked more
+/// than a person's setting: it may come from any server.
 fn is_zone(text: &str) -> bool {
     let letters = |part: &str, least, most| {
         (least..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_lowercase())
@@ -196,7 +197,8 @@ pub(crate) async fn endpoint(
     }
 }
 
-/// Whether that is an API of this very machine without TLS: a simulator or a tunnel, whose zones may be so as well.
+/// Whether that is an API of this very machine without TLS: a simulator or a tunnel, whose zones
+/// may be so as well.
 fn is_plain_loopback(configured: &BaseUrl) -> bool {
     let url = configured.url();
     let is_here = match url.host() {

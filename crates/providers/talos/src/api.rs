@@ -6,8 +6,8 @@
 //!                └── once ◀──┴── lost or refused: read the talosconfig ◀┘
 //! ```
 //!
-//! Only machines of the control plane pass a question on, and only they are called: the machine that is
-//! meant stands in a header. All questions travel on one connection to each endpoint.
+//! Only machines of the control plane pass a question on, and only they are called: the machine
+//! that is meant stands in a header. All questions travel on one connection to each endpoint.
 
 mod endpoints;
 mod error;
@@ -48,8 +48,8 @@ use line::{Line, Lines};
 /// How long a question may take, endpoints that do not answer included. A machine answers in
 /// milliseconds; an endpoint would wait for a dead one for twenty seconds.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
-/// How many questions are on their way at once. One of them waits up to [`CALL_DEADLINE`] for a dead
-/// machine, so that it takes as many dead ones to hold up the others.
+/// How many questions are on their way at once. One of them waits up to [`CALL_DEADLINE`] for a
+/// dead machine, so that it takes as many dead ones to hold up the others.
 pub(crate) const CALLS: usize = 256;
 /// What one answer may hold, as the official client allows it.
 const LARGEST_MESSAGE: usize = 32 * 1024 * 1024;
@@ -169,7 +169,8 @@ impl Api {
         self.ask(&Question::Version, None).await.map(drop)
     }
 
-    /// Finds out which machines are of the control plane, for when none of the named endpoints answers.
+    /// Finds out which machines are of the control plane, for when none of the named endpoints
+    /// answers.
     pub(crate) async fn learn(&self) {
         let question = Question::List(MemberSpec::list());
         match self.ask_quietly(&question, None).await {
@@ -214,8 +215,8 @@ impl Api {
         })
     }
 
-    /// Asks, and once more if the connection did not hold: the credentials may have changed. With TLS 1.3
-    /// a refusal looks like any other loss.
+    /// Asks, and once more if the connection did not hold: the credentials may have changed. With
+    /// TLS 1.3 a refusal looks like any other loss.
     async fn insist(
         &self,
         question: &Question,
@@ -258,7 +259,8 @@ impl Api {
     }
 }
 
-/// The endpoints beside those of the talosconfig: of the environment, or else of an old cloud config.
+/// The endpoints beside those of the talosconfig: of the environment, or else of an old cloud
+/// config.
 pub(crate) fn configured_endpoints<'a>(
     environment: &'a [String],
     file: &'a [String],

@@ -1,16 +1,18 @@
-//! Serving certificates of kubelets: the machine confirms its names and addresses, where it can be asked.
+//! Serving certificates of kubelets: the machine confirms its names and addresses, where it can be
+//! asked.
 //!
 //! ```text
 //!  Node ─▶ what it shows ─┬─ machines can be asked ─▶ who answers there, is it this node's? ─▶ what both say
 //!                         └─ they cannot ──────────▶ what the Node claims, unless somebody else shows it too
 //! ```
 //!
-//! A kubelet writes its own Node's status and annotations, so they prove nothing. The machine at the node's address
-//! answers with a certificate of its own, and reports its node name and its addresses. Members of the cluster are what
-//! machines publish about themselves elsewhere; they are never asked for this.
+//! A kubelet writes its own Node's status and annotations, so they prove nothing. The machine at
+//! the node's address answers with a certificate of its own, and reports its node name and its
+//! addresses. Members of the cluster are what machines publish about themselves elsewhere; they are
+//! never asked for this.
 //!
-//! Nodes of other systems have no machine to ask. What their kubelets say about the system counts only as long as no
-//! machine has described the node before: that label no kubelet can remove.
+//! Nodes of other systems have no machine to ask. What their kubelets say about the system counts
+//! only as long as no machine has described the node before: that label no kubelet can remove.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -114,7 +116,8 @@ pub(crate) fn mismatch(address: IpAddr, name: &str, node: &str) -> String {
     format!("the machine at {address} reports that its node is {name:?}, not {node:?}")
 }
 
-/// The part of that which the machine at an address confirms; or the other node name that it reports.
+/// The part of that which the machine at an address confirms; or the other node name that it
+/// reports.
 async fn confirmed(
     api: &Api,
     node: &Node,
@@ -178,7 +181,8 @@ fn claimed(node: &Node) -> MachineIdentity {
             }
             AddressKind::Hostname | AddressKind::InternalDns | AddressKind::ExternalDns => {
                 names.push(listed.address.clone());
-                // The original compared texts with all of them, and a machine may be named by its address.
+                // The original compared texts with all of them, and a machine may be named by its
+                // address.
                 addresses.extend(listed.address.parse::<IpAddr>());
             }
             AddressKind::Other(_) => {}

@@ -1,8 +1,9 @@
 //! What the environment and the cloud config file say, checked.
 //!
-//! The file is that of the original: YAML, its first document, keys in their exact case, unknown ones
-//! without effect. A file that worked must go on working: only what would have stopped every node, or the
-//! process, is refused ([`ConfigError`]). All else that is wrong is a [`Finding`], with its path.
+//! The file is that of the original: YAML, its first document, keys in their exact case, unknown
+//! ones without effect. A file that worked must go on working: only what would have stopped every
+//! node, or the process, is refused ([`ConfigError`]). All else that is wrong is a [`Finding`],
+//! with its path.
 
 mod environment;
 mod raw;
@@ -30,8 +31,8 @@ pub struct Config {
     /// Whether IPv6 comes first, in dialling and among external addresses.
     pub prefer_ipv6: bool,
     pub rules: Rules,
-    /// `global.enforceTransformations`, which the original does not know and does not mind: whether rules
-    /// own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
+    /// `global.enforceTransformations`, which the original does not know and does not mind: whether
+    /// rules own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
     pub enforce: bool,
     /// `global.endpoints` of old files, for when `TALOS_ENDPOINTS` is not set.
     pub endpoints: Vec<String>,

@@ -25,8 +25,8 @@ pub struct EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an address, a host name, either with a port, or a URL. Without a port it is [`PORT`], or
-    /// that of HTTPS where the text is a URL of it.
+    /// Reads an address, a host name, either with a port, or a URL. Without a port it is [`PORT`],
+    /// or that of HTTPS where the text is a URL of it.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = |reason| EndpointError {
             text: text.to_owned(),

@@ -6,7 +6,8 @@
 //!            instance ◀─ describe ◀─ addresses ◀─ firmware, if a rule needs it ◀─ recognise
 //! ```
 //!
-//! Each node's machine is asked by itself: one that hangs costs its own node some time, and no other.
+//! Each node's machine is asked by itself: one that hangs costs its own node some time, and no
+//! other.
 
 pub mod addresses;
 pub mod describe;
@@ -116,7 +117,8 @@ impl Machines {
         described.map_err(|error| self.undescribed(&error))
     }
 
-    /// A machine describes only its own Node: whoever writes the annotation may write any address there.
+    /// A machine describes only its own Node: whoever writes the annotation may write any address
+    /// there.
     async fn is_its_own(&self, node: &Node, node_ip: IpAddr) -> Result<(), CloudError> {
         let name = self.api.node_name(node_ip).await.map_err(|error| {
             let text = format!("error getting the node name from the node {}", node.name);
@@ -187,8 +189,8 @@ impl Machines {
 #[error("the annotation alpha.kubernetes.io/provided-node-ip holds no address")]
 struct NoAddress;
 
-/// What is said of a node whose kubelet names no address: nothing can be asked. One of which nothing tells
-/// that it is ours is not.
+/// What is said of a node whose kubelet names no address: nothing can be asked. One of which
+/// nothing tells that it is ours is not.
 fn unaddressed(node: &Node) -> Lookup {
     if kind(&node.os_image) == Kind::Talos || node.provider_id.is_some() {
         Lookup::Found(Box::new(nothing()))

@@ -2,9 +2,10 @@
 //!
 //! # The cloud
 //!
-//! None: Talos is an operating system whose machines answer over gRPC. A machine has read the metadata of
-//! its platform at boot, so that it can be asked for its provider id, zone, type and addresses without any
-//! cloud's credentials. One provider serves clusters that span clouds and bare metal.
+//! None: Talos is an operating system whose machines answer over gRPC. A machine has read the
+//! metadata of its platform at boot, so that it can be asked for its provider id, zone, type and
+//! addresses without any cloud's credentials. One provider serves clusters that span clouds and
+//! bare metal.
 //!
 //! # What to know about it
 //!
@@ -78,8 +79,8 @@ pub use metrics::{Metrics, register as register_metrics};
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "talos";
-/// How often the machines of the control plane are looked up while somebody asks. They change seldom, and
-/// are only needed when none of the named endpoints answers.
+/// How often the machines of the control plane are looked up while somebody asks. They change
+/// seldom, and are only needed when none of the named endpoints answers.
 const LEARN_EVERY: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
@@ -116,7 +117,8 @@ pub enum BuildError {
     Credentials(#[from] CredentialsError),
 }
 
-/// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio runtime.
+/// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio
+/// runtime.
 pub fn build(
     setup: Setup,
     surroundings: Surroundings,

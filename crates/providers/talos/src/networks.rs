@@ -42,7 +42,8 @@ impl MachineNetworks {
         Err(last)
     }
 
-    /// The addresses of the machine at that one if it is the node's; else the node name that it reports.
+    /// The addresses of the machine at that one if it is the node's; else the node name that it
+    /// reports.
     async fn own(
         &self,
         node: &Node,

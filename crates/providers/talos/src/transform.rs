@@ -5,9 +5,10 @@
 //!                                              └─▶ templates ──▶ metadata, labels, annotations, taints
 //! ```
 //!
-//! All matching rules apply, in the order of the file; later values win. Selectors and templates see the
-//! machine as it was before the first rule. What is wrong in a rule concerns the machines that reach it:
-//! it is found when the rules are read ([`Rules::problems`]) and stands in the way of those alone.
+//! All matching rules apply, in the order of the file; later values win. Selectors and templates
+//! see the machine as it was before the first rule. What is wrong in a rule concerns the machines
+//! that reach it: it is found when the rules are read ([`Rules::problems`]) and stands in the way
+//! of those alone.
 
 mod effect;
 mod facts;
@@ -240,8 +241,8 @@ impl Rule {
         for (number, term) in self.selector.0.iter().enumerate() {
             for (requirement, error) in term.problems() {
                 let part = format!("nodeSelector[{number}].matchExpressions[{requirement}]");
-                // A bad expression stopped the process as soon as a machine had the key, wherever it stood. Whether a
-                // number is one was only asked there, too.
+                // A bad expression stopped the process as soon as a machine had the key, wherever
+                // it stood. Whether a number is one was only asked there, too.
                 let fatal = match error {
                     SelectorError::Regexp { .. } => term.0[requirement].concerns_everybody(),
                     SelectorError::NotANumber(_) => false,

@@ -1,5 +1,5 @@
-//! Whether this process leads, seen from the questions it gets. A standby asks its cloud nothing, and then
-//! the background work (lists, change feed) rests too.
+//! Whether this process leads, seen from the questions it gets. A standby asks its cloud nothing,
+//! and then the background work (lists, change feed) rests too.
 
 use std::sync::Mutex;
 use std::time::Duration;

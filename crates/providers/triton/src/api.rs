@@ -43,8 +43,8 @@ pub const PAGE: usize = 1000;
 /// Pages of machines: 100,000 machines are more than any account has.
 pub const MOST_PAGES: usize = 100;
 
-/// What is tried again: six attempts, between them 0.5 s, 1 s, 2 s, 4 s and 8 s, of which up to a half
-/// is left to chance, so that many who failed together do not come back together.
+/// What is tried again: six attempts, between them 0.5 s, 1 s, 2 s, 4 s and 8 s, of which up to a
+/// half is left to chance, so that many who failed together do not come back together.
 pub fn retry_policy() -> RetryPolicy {
     RetryPolicy {
         attempts: 6,
@@ -121,8 +121,8 @@ impl Api {
 }
 
 impl Client {
-    /// Sends a call. A refusal because of the clock is a lesson: the difference is kept, and the call
-    /// is sent once more, which is safe, because the refused one was not looked at.
+    /// Sends a call. A refusal because of the clock is a lesson: the difference is kept, and the
+    /// call is sent once more, which is safe, because the refused one was not looked at.
     pub(crate) async fn send(&self, make: impl Fn(&Self) -> Call) -> Result<Reply, ApiError> {
         let error = match make(self).send().await {
             Ok(reply) => return Ok(reply),

@@ -7,7 +7,8 @@
 //!                           └─▶ scrape, in mode `export` ─▶ page /metrics/<cloud>
 //! ```
 //!
-//! In mode `discovery` the metrics service is never called: whether it answers is Prometheus' concern.
+//! In mode `discovery` the metrics service is never called: whether it answers is Prometheus'
+//! concern.
 
 pub mod certificate;
 mod exposition;

@@ -33,7 +33,8 @@ pub use sources::Given;
 pub(crate) use sources::has_key;
 pub use table::reference;
 
-/// The content of a file, in either of its forms: texts by section and key, as in the original's form.
+/// The content of a file, in either of its forms: texts by section and key, as in the original's
+/// form.
 pub fn file_values(text: &str) -> Result<BTreeMap<(table::Section, &'static str), String>, String> {
     Ok(file::FileContent::read(text)?.values)
 }

@@ -118,8 +118,9 @@ impl DataCenter {
         Ok(Account::clone(&account.value))
     }
 
-    /// Complete lists of machines, requested from now on, of an account that answers: a machine that is in
-    /// none of them does not exist. Two lists if they have pages, because a machine can slip between pages.
+    /// Complete lists of machines, requested from now on, of an account that answers: a machine
+    /// that is in none of them does not exist. Two lists if they have pages, because a machine can
+    /// slip between pages.
     pub(crate) async fn proof(&self) -> Result<Vec<Arc<Listing>>, CloudError> {
         let now = Instant::now();
         let first = self.machines.since(now).await?;
@@ -131,8 +132,8 @@ impl DataCenter {
         Ok(lists)
     }
 
-    /// All networks and pools by id. While they cannot be listed, as while the name service is down:
-    /// the last good list.
+    /// All networks and pools by id. While they cannot be listed, as while the name service is
+    /// down: the last good list.
     pub async fn networks(&self) -> Result<Arc<BTreeMap<Uuid, Network>>, CloudError> {
         let fresh = later_than(Instant::now().checked_sub(REMEMBERED));
         match self

@@ -1,7 +1,7 @@
 //! The change feed: CloudAPI reports over a WebSocket that something about a machine has changed.
 //!
-//! A frame is only a reason to list machines again: states arrive out of order, objects are incomplete,
-//! nothing is repeated. Without a feed, machines are still listed every resync period.
+//! A frame is only a reason to list machines again: states arrive out of order, objects are
+//! incomplete, nothing is repeated. Without a feed, machines are still listed every resync period.
 //!
 //! ```text
 //!  activity gate closed ─▶ quiet ◀─────────────────────────────────────┐
@@ -48,8 +48,8 @@ pub const GATHER: Duration = Duration::from_millis(500);
 /// A frame with a whole machine in it, and much room.
 const LARGEST_FRAME: usize = 1024 * 1024;
 
-/// The parts of machines whose changes count. With any other name in it the server ignores the whole
-/// message.
+/// The parts of machines whose changes count. With any other name in it the server ignores the
+/// whole message.
 const PARTS: [&str; 8] = [
     "alias",
     "customer_metadata",
@@ -82,7 +82,8 @@ enum FeedError {
 impl FeedError {
     /// Whether it is pointless to ask again soon.
     fn is_refusal(&self) -> bool {
-        // A wrong clock, too many calls and maintenance pass; what else is refused stays so for a while.
+        // A wrong clock, too many calls and maintenance pass; what else is refused stays so for a
+        // while.
         matches!(self, Self::Refused(status) if (200..500).contains(status)
             && !matches!(status, 400 | 408 | 429))
     }

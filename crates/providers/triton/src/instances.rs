@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A 404 proves nothing: live machines whose image cannot be found have it too. Only a list that is
-//! whole, asked for afterwards, without the machine, of an account that answers, does; two of them if
-//! the list has pages, because a machine can slip between pages.
+//! whole, asked for afterwards, without the machine, of an account that answers, does; two of them
+//! if the list has pages, because a machine can slip between pages.
 
 mod describe;
 mod mass_disappearance;
@@ -46,8 +46,8 @@ pub use question::{INSTANCE_ID, dnsify};
 
 /// A list of that age is not asked for again to look for what it does not show.
 const LIST_AGE: Duration = Duration::from_secs(5);
-/// Machines that a list does not show and that one look-up reads, in the order of their ids, so that
-/// the same ones are read each time. At five calls a second they take half a minute.
+/// Machines that a list does not show and that one look-up reads, in the order of their ids, so
+/// that the same ones are read each time. At five calls a second they take half a minute.
 pub const CONFIRMATIONS: usize = 128;
 /// DNS names that one look-up reads beside: twenty seconds. The others follow with the next one.
 pub const NAMES_READ: usize = 64;
@@ -117,8 +117,8 @@ impl Machines {
     }
 
     async fn ask(&self, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
-        // Whether a machine is there is asked because its node does not answer: that is no time for an old
-        // list.
+        // Whether a machine is there is asked because its node does not answer: that is no time for
+        // an old list.
         let age = if whole {
             self.context.config.resync
         } else {
@@ -373,8 +373,8 @@ impl Machines {
         Ok(described)
     }
 
-    /// The DNS names of machines: only an answer about one machine has them. Without an answer there
-    /// are none, and the machine is described all the same.
+    /// The DNS names of machines: only an answer about one machine has them. Without an answer
+    /// there are none, and the machine is described all the same.
     async fn names(&self, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
         let (mut known, unknown) = {
             let names = lock(&self.names);

@@ -6,8 +6,9 @@
 //!                      └─▶ KeyError: what it is instead, and the command that helps
 //! ```
 //!
-//! RSA and Ed25519 are signed by ring. ECDSA is not: Triton's server knows no SHA-384, so that P-384
-//! has to be used with SHA-512, which ring does not offer, and P-521 ring does not know at all.
+//! RSA and Ed25519 are signed by ring. ECDSA is not: Triton's server knows no SHA-384, so that
+//! P-384 has to be used with SHA-512, which ring does not offer, and P-521 ring does not know at
+//! all.
 
 mod armour;
 #[cfg(test)]

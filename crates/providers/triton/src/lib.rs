@@ -2,10 +2,10 @@
 //!
 //! # The cloud
 //!
-//! A data center is one installation with one API, CloudAPI: there are several, and each knows nothing of
-//! the others. An account has machines (virtual machines and containers) with tags and metadata, on
-//! public networks and on its own fabric. Triton has no load balancers; it has a name service (CNS) that
-//! is driven by tags, and an appliance that is driven by metadata.
+//! A data center is one installation with one API, CloudAPI: there are several, and each knows
+//! nothing of the others. An account has machines (virtual machines and containers) with tags and
+//! metadata, on public networks and on its own fabric. Triton has no load balancers; it has a name
+//! service (CNS) that is driven by tags, and an appliance that is driven by metadata.
 //!
 //! # Its API, and what to know about it
 //!
@@ -102,8 +102,8 @@ pub enum BuildError {
     Client(#[from] ClientError),
 }
 
-/// Builds the cloud and starts to follow the Secret and the file. Sends no request yet; needs a tokio
-/// runtime.
+/// Builds the cloud and starts to follow the Secret and the file. Sends no request yet; needs a
+/// tokio runtime.
 pub fn build(
     sources: Sources,
     surroundings: &Surroundings,

@@ -5,9 +5,10 @@
 //!  write   ─▶ read a network ─▶ change (pure) ─▶ PUT all its routes ─▶ read again ─ not as written ─▶ again
 //! ```
 //!
-//! The routes of a network are one map, which machines get at their next boot. The API can neither change
-//! one route alone nor show that somebody else changed another in between. So each network is read right
-//! before it is written, and again right after. Routes that are not to pods, or cannot be parsed, stay.
+//! The routes of a network are one map, which machines get at their next boot. The API can neither
+//! change one route alone nor show that somebody else changed another in between. So each network
+//! is read right before it is written, and again right after. Routes that are not to pods, or
+//! cannot be parsed, stay.
 
 #[cfg(test)]
 mod tests;

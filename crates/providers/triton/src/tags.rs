@@ -1,5 +1,5 @@
-//! Tags of machines. The name service and the metrics service read them, and other people's tools write
-//! them too.
+//! Tags of machines. The name service and the metrics service read them, and other people's tools
+//! write them too.
 //!
 //! ```text
 //!  Services ─ want: this label, these ports ─┐
@@ -9,9 +9,9 @@
 //!                                      └─ look again until it shows, or 60 s ◀───────────────┘
 //! ```
 //!
-//! The cloud applies a change some time later, reads show the old value until then, and the last writer
-//! wins. Hence one write to a machine at a time, each after a fresh read; and what is wanted is stated in
-//! full, never as an addition to what is there.
+//! The cloud applies a change some time later, reads show the old value until then, and the last
+//! writer wins. Hence one write to a machine at a time, each after a fresh read; and what is wanted
+//! is stated in full, never as an addition to what is there.
 //!
 //! Promises about other people's tags:
 //!

@@ -1,5 +1,6 @@
-//! The check at the start: whether a server answers, and whether it shows anything. It is made until it
-//! succeeds; meanwhile the cloud reports that it is not ready, and everything else goes on.
+//! The check at the start: whether a server answers, and whether it shows anything. It is made
+//! until it succeeds; meanwhile the cloud reports that it is not ready, and everything else goes
+//! on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What the cloud config file or the environment say, checked before anything is asked. Where there is a
-//! file, the environment is not looked at.
+//! What the cloud config file or the environment say, checked before anything is asked. Where there
+//! is a file, the environment is not looked at.
 
 mod raw;
 mod table;

@@ -1,5 +1,5 @@
-//! Following a server's events, so that what moves is known within seconds and nothing has to be listed
-//! again and again.
+//! Following a server's events, so that what moves is known within seconds and nothing has to be
+//! listed again and again.
 //!
 //! ```text
 //!  connect ─▶ init ─▶ subscribe: VM, host, pool ─▶ list all three ─▶ a view ─▶ add, update, remove …
@@ -7,9 +7,9 @@
 //!     └── broken, silent, or not understood: no view, look-ups list for themselves ◀────────┘
 //! ```
 //!
-//! There is no replay: after every connection everything is listed before an update is used. An object
-//! that is removed leaves the view and nothing else happens: a pool that is disconnected removes all it
-//! had, and whether a machine is gone is asked and proven one by one.
+//! There is no replay: after every connection everything is listed before an update is used. An
+//! object that is removed leaves the view and nothing else happens: a pool that is disconnected
+//! removes all it had, and whether a machine is gone is asked and proven one by one.
 
 mod sse;
 
@@ -42,7 +42,8 @@ const JITTER: f64 = 0.5;
 const GOOD: Duration = Duration::from_secs(60);
 /// How long until a server without events is asked again: it may have been renewed.
 const WITHOUT_EVENTS: Duration = Duration::from_secs(3600);
-/// How old a view may become before everything is listed again, should an event ever have been lost.
+/// How old a view may become before everything is listed again, should an event ever have been
+/// lost.
 const VIEW_AGE: Duration = Duration::from_secs(1800);
 
 /// What a server shows at the moment.
@@ -116,7 +117,8 @@ async fn followed(server: &Server) -> Result<std::convert::Infallible, Lost> {
             };
             server.change_view(|view| change.apply(view));
         }
-        // At the latest with the next ping: what is followed may be another server than the one meant.
+        // At the latest with the next ping: what is followed may be another server than the one
+        // meant.
         if api.session().number() != way {
             return Err(Lost::Other("the settings have changed".to_owned()));
         }
@@ -216,8 +218,8 @@ impl Stream {
 struct Change {
     collection: String,
     id: Uuid,
-    /// The object as it is now; none if it was removed, or cannot be read: then it is asked for when
-    /// somebody wants to know.
+    /// The object as it is now; none if it was removed, or cannot be read: then it is asked for
+    /// when somebody wants to know.
     object: Option<Value>,
 }
 

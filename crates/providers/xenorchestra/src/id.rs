@@ -1,4 +1,5 @@
-//! Provider ids (`xenorchestra://<pool>/<VM>`), and the two byte orders in which a machine reports its id.
+//! Provider ids (`xenorchestra://<pool>/<VM>`), and the two byte orders in which a machine reports
+//! its id.
 
 use bowline_core::{Claim, Node, quote};
 use thiserror::Error;
@@ -9,8 +10,8 @@ pub const SCHEME: &str = "xenorchestra://";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmId {
-    /// The pool that the VM was in when its node got the id; none if that was not known. A VM may have
-    /// moved since.
+    /// The pool that the VM was in when its node got the id; none if that was not known. A VM may
+    /// have moved since.
     pub pool: Option<Uuid>,
     pub vm: Uuid,
 }
@@ -54,8 +55,8 @@ impl std::fmt::Display for VmId {
     }
 }
 
-/// A uuid in any of its usual forms: with dashes or without, also in braces or after `urn:uuid:`. The
-/// nil uuid names nothing.
+/// A uuid in any of its usual forms: with dashes or without, also in braces or after `urn:uuid:`.
+/// The nil uuid names nothing.
 pub fn uuid(text: &str) -> Option<Uuid> {
     let text = text.to_ascii_lowercase();
     let bare = match text.strip_prefix("urn:uuid:") {
@@ -78,8 +79,8 @@ pub fn swapped(id: Uuid) -> Uuid {
     Uuid::from_bytes(id.to_bytes_le())
 }
 
-/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an id
-/// as VMs have them: only the API can answer that.
+/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an
+/// id as VMs have them: only the API can answer that.
 pub(crate) fn claim(node: &Node) -> Claim {
     let Some(provider_id) = &node.provider_id else {
         return match uuid(node.system_uuid.trim()) {

@@ -5,10 +5,11 @@
 //!           (pure)       (each server)               (at most CONFIRMATIONS)     (proof)
 //! ```
 //!
-//! Up to a few nodes are asked for one by one, more in bulk. *Gone* follows only from a read of that very
-//! VM, and only while its pools are there (`proof`); so does *switched off*, when it is asked for by
-//! the life cycle of nodes. When very many are missing at once, only the first [`CONFIRMATIONS`] of them,
-//! in the order of their ids, are read in one look-up, and the others are *cannot tell*.
+//! Up to a few nodes are asked for one by one, more in bulk. *Gone* follows only from a read of
+//! that very VM, and only while its pools are there (`proof`); so does *switched off*, when it is
+//! asked for by the life cycle of nodes. When very many are missing at once, only the first
+//! [`CONFIRMATIONS`] of them, in the order of their ids, are read in one look-up, and the others
+//! are *cannot tell*.
 
 mod addresses;
 mod bulk;
@@ -173,8 +174,9 @@ impl Machines {
                     let vm = Box::new(vm.clone());
                     findings.insert(number, Finding::Found { server, vm });
                 }
-                // A node that nobody claims, and that a whole list does not show, is somebody else's. A new
-                // one may have a new machine; if they are many, they are asked about again anyway.
+                // A node that nobody claims, and that a whole list does not show, is somebody
+                // else's. A new one may have a new machine; if they are many, they are asked about
+                // again anyway.
                 None if bulk.complete
                     && matches!(question, Question::ByMachine { .. })
                     && !(bulk.few && nodes[number].is_uninitialized()) =>
@@ -204,8 +206,8 @@ impl Machines {
         findings
     }
 
-    /// What all servers show in bulk: their views, or lists if there is much to ask. What few nodes ask
-    /// before they are tainted or deleted is always read by itself.
+    /// What all servers show in bulk: their views, or lists if there is much to ask. What few nodes
+    /// ask before they are tainted or deleted is always read by itself.
     async fn bulk(&self, wanted: &Wanted, questions: &[Question], purpose: Purpose) -> Bulk {
         let asked = questions.iter().filter(|it| !it.ids().is_empty()).count();
         let few = asked <= FEW;
@@ -242,7 +244,8 @@ impl Machines {
                 continue;
             }
             let mut missing = true;
-            // The other byte order only where the first is not there: any other answer proves nothing.
+            // The other byte order only where the first is not there: any other answer proves
+            // nothing.
             for id in question.ids() {
                 match server.read(id).await {
                     Reading::Found(vm) => {
@@ -373,8 +376,8 @@ impl Machines {
         }
     }
 
-    /// Whether a server answers. Which of them does not matter: what is gone is proven by reads of its
-    /// own server, twice.
+    /// Whether a server answers. Which of them does not matter: what is gone is proven by reads of
+    /// its own server, twice.
     async fn prove(&self) -> Result<(), CloudError> {
         let checks = self.servers.iter().map(|server| server.api().check());
         let mut failure = None;

@@ -2,9 +2,10 @@
 //!
 //! # The cloud
 //!
-//! Xen Orchestra is one server that manages many *pools*; a pool is a cluster of *hosts* (hypervisors),
-//! and on them run the *VMs* that are nodes here. The pool is the region of a node, the host its zone, so
-//! that a zone changes whenever a VM is migrated. There are no load balancers and no routes.
+//! Xen Orchestra is one server that manages many *pools*; a pool is a cluster of *hosts*
+//! (hypervisors), and on them run the *VMs* that are nodes here. The pool is the region of a node,
+//! the host its zone, so that a zone changes whenever a VM is migrated. There are no load balancers
+//! and no routes.
 //!
 //! # Its API, and what to know about it
 //!

@@ -31,7 +31,8 @@ use super::settings::{self, Fault, INVALID, Settings};
 use super::unreadable_nodes::{self, UnreadableNodes};
 use crate::api::{FloatingIp, LoadBalancer};
 
-/// How soon it is looked whether a load balancer that is handed over was taken: its former owner gets a new one.
+/// How soon it is looked whether a load balancer that is handed over was taken: its former owner
+/// gets a new one.
 const HAND_OVER_PERIOD: Duration = Duration::from_secs(10);
 
 /// What a draft starts from: one Service, its settings, and what the cloud shows.
@@ -80,7 +81,8 @@ impl LoadBalancers {
         Ok(draft)
     }
 
-    /// The end of a load balancer that is the Service's; of one that was there before, only of what we made on it.
+    /// The end of a load balancer that is the Service's; of one that was there before, only of what
+    /// we made on it.
     async fn plan_end(
         &self,
         builder: &mut PlanBuilder,
@@ -277,7 +279,8 @@ impl LoadBalancers {
         })
     }
 
-    /// The plan for a load balancer that is there and the Service's. Before anything else is written it is marked.
+    /// The plan for a load balancer that is there and the Service's. Before anything else is
+    /// written it is marked.
     async fn plan_existing(
         &self,
         context: &mut DraftContext<'_>,
@@ -362,7 +365,8 @@ impl DraftContext<'_> {
         wanted.child_tags.insert(SERVICE_TAG.to_owned(), uid);
     }
 
-    /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted as well.
+    /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted
+    /// as well.
     fn keep_members(&mut self, there: &Seen) {
         let excluded = &self.request.excluded;
         let held = excluded.held.iter().map(|node| &**node);

@@ -84,8 +84,8 @@ impl CloudscaleActions {
             self.shared.observer.wrote(&self.service_uid);
         }
         drop(lock);
-        // Another Service may ask for the same name or id at once: no list that still shows what is gone
-        // says that it is somebody else's.
+        // Another Service may ask for the same name or id at once: no list that still shows what is
+        // gone says that it is somebody else's.
         if matches!(
             (&progress, &action),
             (Ok(StepOutcome::Done), Action::AwaitItsEnd(_))

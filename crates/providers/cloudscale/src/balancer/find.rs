@@ -20,7 +20,8 @@ use super::settings::table::{NAME, UUID};
 use super::settings::{self, TAKE_OVER};
 use crate::api::LoadBalancer;
 
-/// The condition that remembers a load balancer which was proven to be the Service's, where tags must not.
+/// The condition that remembers a load balancer which was proven to be the Service's, where tags
+/// must not.
 const REMEMBERED: &str = "bowline.dev/LoadBalancer";
 
 /// A load balancer that is the Service's, or becomes so.
@@ -44,7 +45,8 @@ impl Claimed {
         self.balancer.tags.get(SERVICE_TAG) == Some(&service.uid)
     }
 
-    /// Whether it proves that the account is the cluster's: the Service's uid is in its mark or name.
+    /// Whether it proves that the account is the cluster's: the Service's uid is in its mark or
+    /// name.
     pub(super) fn proves_account(&self, service: &Service) -> bool {
         self.is_marked(service) || uid_in_name(&self.balancer.name) == Some(&service.uid)
     }
@@ -299,7 +301,8 @@ fn is_given_away(balancer: &LoadBalancer, request: &BalancerRequest) -> bool {
     taker.is_some_and(|it| balancer.tags.get(SERVICE_TAG) == Some(&it.uid))
 }
 
-/// Which one is in use: what a person asks for, what is remembered, what is marked, what the status shows.
+/// Which one is in use: what a person asks for, what is remembered, what is marked, what the status
+/// shows.
 fn sort_out(
     mut mine: Vec<Claimed>,
     request: &BalancerRequest,

@@ -12,8 +12,8 @@ use super::settings::Settings;
 use crate::api::FloatingIp;
 
 impl LoadBalancers {
-    /// The servers of nodes. Nodes without one are left out with a notice, but a server that could not
-    /// be read is an error: its members must not go.
+    /// The servers of nodes. Nodes without one are left out with a notice, but a server that could
+    /// not be read is an error: its members must not go.
     pub(super) async fn hosts(
         &self,
         nodes: &[Arc<Node>],

@@ -145,7 +145,8 @@ pub(crate) fn remove(builder: &mut PlanBuilder, balancer: &LoadBalancer) {
     builder.wait(object(), &after, Action::AwaitItsEnd(id));
 }
 
-/// Adds the end of what we made on a load balancer that was there before, and stays. The mark goes last.
+/// Adds the end of what we made on a load balancer that was there before, and stays. The mark goes
+/// last.
 pub(crate) fn release(builder: &mut PlanBuilder, there: &Seen, service_uid: &str) {
     let balancer = &there.balancer;
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
@@ -320,7 +321,8 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// Members, listener and monitor of one pool. A new monitor comes after the members that it is for.
+    /// Members, listener and monitor of one pool. A new monitor comes after the members that it is
+    /// for.
     fn children(&mut self, diff: &PoolDiff<'a>) {
         self.unfit(diff);
         self.members(diff);

@@ -1,5 +1,5 @@
-//! Reads and checks the annotations of a Service. An invalid value is a fault of that setting, reported
-//! with its key, its value and what is allowed; the others are read all the same.
+//! Reads and checks the annotations of a Service. An invalid value is a fault of that setting,
+//! reported with its key, its value and what is allowed; the others are read all the same.
 
 mod http;
 mod page;
@@ -84,7 +84,8 @@ pub(crate) fn default_name(service_uid: &str) -> String {
     format!("{DEFAULT_NAME}{service_uid}")
 }
 
-/// Whether people may give a load balancer that name: not an empty one, and not the default name of another Service's.
+/// Whether people may give a load balancer that name: not an empty one, and not the default name of
+/// another Service's.
 fn is_name(name: &str, service_uid: &str) -> bool {
     !name.is_empty() && uid_in_name(name).is_none_or(|uid| uid == service_uid)
 }
@@ -93,8 +94,8 @@ pub(crate) fn uuid_of(service: &Service) -> Option<Uuid> {
     Uuid::try_parse(service.annotation(UUID.key)?.trim()).ok()
 }
 
-/// The name of a Service's load balancer, for those who only look for it: one that cannot be used counts
-/// as absent.
+/// The name of a Service's load balancer, for those who only look for it: one that cannot be used
+/// counts as absent.
 pub(crate) fn name_of(service: &Service) -> String {
     match service.annotation(NAME.key) {
         Some(name) if is_name(name, &service.uid) => name.to_owned(),

@@ -1,8 +1,8 @@
 //! Members of nodes that cannot be read, or whose owner is not known, stay. Pure.
 //!
-//! Of a node that cannot be read only the name is known, so any member without a known node may be its own.
-//! A node that is held has the members at its addresses. Each such address becomes a host of its own: its
-//! members stay, and follow the other members to another port or pool.
+//! Of a node that cannot be read only the name is known, so any member without a known node may be
+//! its own. A node that is held has the members at its addresses. Each such address becomes a host
+//! of its own: its members stay, and follow the other members to another port or pool.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,7 +45,8 @@ impl UnreadableNodes<'_> {
     }
 }
 
-/// A host for every address that has a member, is of no known host, and may be of one of these nodes.
+/// A host for every address that has a member, is of no known host, and may be of one of these
+/// nodes.
 pub(super) fn kept_hosts(
     there: &Seen,
     hosts: &[Host],

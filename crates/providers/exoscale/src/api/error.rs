@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-/// The whole text of an error body. A body that is no JSON object is shown as it is, cut, by the client.
+/// The whole text of an error body. A body that is no JSON object is shown as it is, cut, by the
+/// client.
 pub(crate) fn error_text(body: &[u8]) -> Option<String> {
     let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
     let text = |key: &str| body.get(key)?.as_str().filter(|text| !text.is_empty());

@@ -1,5 +1,5 @@
-//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation is
-//! waited for without holding anybody, or it is an error.
+//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation
+//! is waited for without holding anybody, or it is an error.
 
 mod confirm;
 mod create;
@@ -68,7 +68,8 @@ enum Started {
 }
 
 impl ExoscaleActions {
-    /// `balancer` is the one that exists; `record` is what is to be remembered before the first step.
+    /// `balancer` is the one that exists; `record` is what is to be remembered before the first
+    /// step.
     pub(crate) fn new(
         shared: Arc<Shared>,
         request: &BalancerRequest,

@@ -164,8 +164,8 @@ impl LoadBalancers {
         })
     }
 
-    /// Adds doubles and what the Service had before. They are looked for as long as it shows no address, and wherever
-    /// the one in use was not made for it.
+    /// Adds doubles and what the Service had before. They are looked for as long as it shows no
+    /// address, and wherever the one in use was not made for it.
     async fn with_left(
         &self,
         known: &Knowledge<'_>,
@@ -210,8 +210,8 @@ impl LoadBalancers {
         Ok(named)
     }
 
-    /// The load balancer of a Service whose annotations name none that exists and that it may have: one that was made
-    /// for it, or none yet.
+    /// The load balancer of a Service whose annotations name none that exists and that it may have:
+    /// one that was made for it, or none yet.
     async fn adopt(
         &self,
         known: &mut Knowledge<'_>,
@@ -264,8 +264,8 @@ impl LoadBalancers {
         }))
     }
 
-    /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
-    /// own.
+    /// Whether the Service's status shows the address of a load balancer here that is its own, or
+    /// has services of its own.
     pub(super) async fn has_what_is_shown(
         &self,
         request: &BalancerRequest,
@@ -360,8 +360,8 @@ impl LoadBalancers {
     }
 }
 
-/// The ports of the Service go to a load balancer of somebody else's, if the operator allows that. That is remembered before
-/// anything is done.
+/// The ports of the Service go to a load balancer of somebody else's, if the operator allows that.
+/// That is remembered before anything is done.
 fn attach(
     known: &mut Knowledge<'_>,
     balancer: LoadBalancer,

@@ -1,5 +1,5 @@
-//! Notices and problems in a Service's plan. Pure. None reveals an id or an address that the Service did
-//! not name itself.
+//! Notices and problems in a Service's plan. Pure. None reveals an id or an address that the
+//! Service did not name itself.
 
 use bowline_core::{NOT_OURS, Notice, Problem};
 use uuid::Uuid;

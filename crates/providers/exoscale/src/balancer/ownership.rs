@@ -5,8 +5,8 @@
 //!  a service of it ─▶ its name ─▶ the record ─▶ does it serve a port of ours? left over? ─▶ ServiceOwner
 //! ```
 //!
-//! What a decision lacks ([`Lack`]) is read only then: the pools of the cluster's nodes, and the list of
-//! Services.
+//! What a decision lacks ([`Lack`]) is read only then: the pools of the cluster's nodes, and the
+//! list of Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub(crate) struct OwnershipContext<'a> {
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
     pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
-    /// Whether it is about a load balancer that the Service names or has: what serves its ports there is its own.
+    /// Whether it is about a load balancer that the Service names or has: what serves its ports
+    /// there is its own.
     pub(crate) by_ports: bool,
 }
 
@@ -91,7 +92,8 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Whether the load balancer must be marked before anything else happens: only then it is known again.
+    /// Whether the load balancer must be marked before anything else happens: only then it is known
+    /// again.
     pub(crate) fn needs_mark(&self) -> bool {
         matches!(self, Self::Services | Self::Consent(_))
     }
@@ -226,8 +228,9 @@ impl<'a> OwnershipContext<'a> {
         }
     }
 
-    /// Whether the original made it for this Service, with a name that its user chose: all that is on it is this
-    /// Service's, and only this Service's controllers could have put it there, or say so in its status.
+    /// Whether the original made it for this Service, with a name that its user chose: all that is
+    /// on it is this Service's, and only this Service's controllers could have put it there, or say
+    /// so in its status.
     fn is_the_originals(&self, balancer: &LoadBalancer, settings: &Settings) -> Result<bool, Lack> {
         let services = &balancer.services;
         let is_named = settings.name.as_deref() == Some(&balancer.name)
@@ -337,8 +340,8 @@ impl<'a> OwnershipContext<'a> {
         port.is_some_and(|port| port.node_port != 0 && port.node_port == service.target_port)
     }
 
-    /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of this namespace adopt,
-    /// and no Service is missing whose it could be.
+    /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of
+    /// this namespace adopt, and no Service is missing whose it could be.
     pub(crate) fn may_replace(&self) -> bool {
         let namespace = &self.service().key.namespace;
         self.request.all_known && self.request.rules.adoption.allows(namespace)
@@ -367,8 +370,8 @@ pub(crate) fn is_adopted(balancer: &LoadBalancer) -> bool {
     balancer.labels.contains_key(ADOPTED_MARK)
 }
 
-/// Whether another Service has it without a mark, as those that the original made: it names it, and its status shows
-/// its address.
+/// Whether another Service has it without a mark, as those that the original made: it names it, and
+/// its status shows its address.
 fn has(other: &Arc<Service>, balancer: &LoadBalancer) -> bool {
     id_of(other) == Some(balancer.id)
         && shows(other, balancer)

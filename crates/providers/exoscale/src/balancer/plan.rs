@@ -1,8 +1,8 @@
 //! From what is wanted and what is there to the steps between. Pure.
 //!
 //! The order is the specification's: the load balancer itself; services that nobody wants; then the
-//! wanted services in the order of the ports. A service whose pool changes goes before its successor
-//! comes: the cloud has no two services on one port, and a service keeps its pool.
+//! wanted services in the order of the ports. A service whose pool changes goes before its
+//! successor comes: the cloud has no two services on one port, and a service keeps its pool.
 
 mod compare;
 mod remove;
@@ -74,8 +74,8 @@ pub(crate) struct Managed {
     pub(crate) labels: BTreeMap<String, String>,
     /// Those that the Service asks for. Ours go before them.
     pub(crate) asked_labels: BTreeMap<String, String>,
-    /// Whether it gets them before anything else happens. Otherwise they come with the next change: what the original
-    /// made is ours without them.
+    /// Whether it gets them before anything else happens. Otherwise they come with the next change:
+    /// what the original made is ours without them.
     pub(crate) mark_first: bool,
 }
 
@@ -121,8 +121,8 @@ pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     builder
 }
 
-/// Gives a load balancer with these labels those that the Service asks for: a step of its own, so that a label which the
-/// cloud refuses keeps it from neither its marks nor anything else.
+/// Gives a load balancer with these labels those that the Service asks for: a step of its own, so
+/// that a label which the cloud refuses keeps it from neither its marks nor anything else.
 fn label(
     builder: &mut PlanBuilder,
     object: ResourceRef,
@@ -316,7 +316,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the cloud is at work on something that the plan is about: what it does next is not known.
+/// Whether the cloud is at work on something that the plan is about: what it does next is not
+/// known.
 pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
     let concerns = |service: &LoadBalancerService| {
         let mut all = wanted.services.iter();

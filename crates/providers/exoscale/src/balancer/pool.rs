@@ -1,4 +1,5 @@
-//! Which instance pool gets the traffic of a Service: the one it names, or else the one of its nodes.
+//! Which instance pool gets the traffic of a Service: the one it names, or else the one of its
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -104,7 +105,8 @@ impl Pools {
         self.pools_with(instances_of(request)).await
     }
 
-    /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to look.
+    /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to
+    /// look.
     pub(crate) async fn look_at(
         &self,
         pool: Uuid,

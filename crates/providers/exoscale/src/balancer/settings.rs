@@ -1,5 +1,5 @@
-//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value is
-//! a fault of that setting, reported with its key, its value and what is allowed.
+//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value
+//! is a fault of that setting, reported with its key, its value and what is allowed.
 
 mod read;
 pub mod table;
@@ -174,7 +174,8 @@ fn check(reader: &mut AnnotationReader<'_>) -> CheckSettings {
     check
 }
 
-/// What the name of a load balancer begins with that nobody gave one; the uid of its Service follows.
+/// What the name of a load balancer begins with that nobody gave one; the uid of its Service
+/// follows.
 const DEFAULT_PREFIX: &str = "k8s-";
 
 pub(crate) fn default_name(service_uid: &str) -> String {

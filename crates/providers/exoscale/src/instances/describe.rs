@@ -29,8 +29,8 @@ pub(super) fn external(node_override: &Override, node: &Node) -> Instance {
     }
 }
 
-/// No addresses mean that the node keeps its own. A kubelet that was given its address has it checked
-/// against those of the machine, of which nobody knows better than the kubelet itself.
+/// No addresses mean that the node keeps its own. A kubelet that was given its address has it
+/// checked against those of the machine, of which nobody knows better than the kubelet itself.
 fn external_addresses(node_override: &Override, node: &Node) -> Vec<NodeAddress> {
     if node_override.addresses.is_empty() && node.provided_node_ip().is_some() {
         return node.addresses.clone();
@@ -40,8 +40,8 @@ fn external_addresses(node_override: &Override, node: &Node) -> Vec<NodeAddress>
 
 /// What is known about that instance, as the machine of that node; `kind` is its type.
 ///
-/// What an answer lacks keeps a node from being initialised. One that is initialised is not forgotten
-/// for it: whether its machine runs is answered all the same.
+/// What an answer lacks keeps a node from being initialised. One that is initialised is not
+/// forgotten for it: whether its machine runs is answered all the same.
 pub(super) fn describe(
     instance: &api::Instance,
     node: &Node,

@@ -45,8 +45,8 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
     );
 }
 
-/// What the provider says about I1 with those addresses and networks, to a kubelet that was told that
-/// address.
+/// What the provider says about I1 with those addresses and networks, to a kubelet that was told
+/// that address.
 async fn answer(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
     let test = Harness::new().await;
     test.sim.set_public_ip(I1, v4.parse().ok()).unwrap();

@@ -45,8 +45,8 @@ impl Endpoints {
         }
     }
 
-    /// All endpoints in the order in which they are to be asked. What was learnt comes after all that was
-    /// said. `forwards` says that the question is about another machine.
+    /// All endpoints in the order in which they are to be asked. What was learnt comes after all
+    /// that was said. `forwards` says that the question is about another machine.
     pub(super) fn order(&self, credentials: &Credentials, forwards: bool) -> Vec<Endpoint> {
         let mut state = self.state();
         if state.generation != credentials.generation {

@@ -69,8 +69,8 @@ impl ApiError {
         }
     }
 
-    /// What is said if the answer comes from something before a machine, such as a proxy: an HTTP status without a word
-    /// of gRPC.
+    /// What is said if the answer comes from something before a machine, such as a proxy: an HTTP
+    /// status without a word of gRPC.
     pub(super) fn not_an_api(endpoint: &Endpoint, status: &Status) -> Option<Self> {
         let message = status.message();
         let marks = [

@@ -18,8 +18,8 @@ use super::error::ApiError;
 use crate::credentials::Credentials;
 use crate::endpoint::Endpoint;
 
-/// How long a connection may take to be made: two lost SYNs (1 s + 2 s) and the handshake, so that another
-/// endpoint can still answer within the call's deadline.
+/// How long a connection may take to be made: two lost SYNs (1 s + 2 s) and the handshake, so that
+/// another endpoint can still answer within the call's deadline.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 /// A connection with open calls that has been silent for so long is asked for a sign of life, …
 const PROBE_AFTER: Duration = Duration::from_secs(3);

@@ -61,7 +61,8 @@ pub(super) fn control_planes(found: &[Resource]) -> Vec<Endpoint> {
     addresses.map(Endpoint::of).collect()
 }
 
-/// The cluster's ranges. A text that is none spoils them all: a range that is overlooked would be given away.
+/// The cluster's ranges. A text that is none spoils them all: a range that is overlooked would be
+/// given away.
 pub(super) fn ranges(spec: &ControllerManagerConfigSpec) -> Result<ClusterRanges, ApiError> {
     let read = |texts: &[String]| -> Result<Vec<IpNet>, ApiError> {
         let read = texts.iter().map(|text| {

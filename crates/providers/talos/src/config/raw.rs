@@ -115,7 +115,8 @@ fn words(error: &serde_saphyr::Error) -> String {
 }
 
 impl RawConfig {
-    /// Reads the first document of a text; nothing, comments alone, `---` and `null` are an empty one.
+    /// Reads the first document of a text; nothing, comments alone, `---` and `null` are an empty
+    /// one.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
         let first = first_document(text);
         let first = first.map_err(|error| ConfigError::Decode(words(&error)))?;

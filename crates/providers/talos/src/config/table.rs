@@ -1,4 +1,5 @@
-//! The keys of the cloud config, and findings about keys that mean nothing, or meant something once.
+//! The keys of the cloud config, and findings about keys that mean nothing, or meant something
+//! once.
 
 use std::fmt;
 

@@ -15,8 +15,8 @@ const IGNORED: [&str; 4] = ["kubespan", "siderolink", "lo", "cilium_host"];
 /// And all whose names begin so.
 const IGNORED_PREFIX: &str = "dummy";
 
-/// The addresses by which a machine is reached: at most one of each family, the preferred first. The
-/// annotation is cut at commas as it is: a part with a blank is no address.
+/// The addresses by which a machine is reached: at most one of each family, the preferred first.
+/// The annotation is cut at commas as it is: a part with a blank is no address.
 pub fn node_ips(annotation: &str, prefer_ipv6: bool) -> Vec<IpAddr> {
     let parsed: Vec<IpAddr> = annotation
         .split(',')
@@ -79,8 +79,8 @@ fn public(sources: &Sources<'_>) -> Vec<IpAddr> {
     found
 }
 
-/// Public addresses on the machine's links. An IPv6 address that stays goes before all that came so far,
-/// so that among several the last is first.
+/// Public addresses on the machine's links. An IPv6 address that stays goes before all that came so
+/// far, so that among several the last is first.
 fn discover(listed: &[MachineAddress], node_ips: &[IpAddr]) -> Vec<IpAddr> {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for entry in listed {

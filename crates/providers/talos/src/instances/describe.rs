@@ -45,8 +45,8 @@ pub struct PlatformDescription<'a> {
     matching: Matching<'a>,
 }
 
-/// The empty description of a node whose kubelet names no address. A node with a provider id loses its
-/// taint and nothing else changes; one without goes on waiting.
+/// The empty description of a node whose kubelet names no address. A node with a provider id loses
+/// its taint and nothing else changes; one without goes on waiting.
 pub fn nothing() -> Instance {
     Instance {
         provider_id: None,
@@ -96,9 +96,9 @@ impl PlatformDescription<'_> {
         self.matching.need_system_information()
     }
 
-    /// What the node gets; its labels, annotations and taints are marks, because they are written as they are, also
-    /// in name spaces of Kubernetes. `cluster_name` is what the credentials say, for a cluster that the configuration
-    /// does not name.
+    /// What the node gets; its labels, annotations and taints are marks, because they are written
+    /// as they are, also in name spaces of Kubernetes. `cluster_name` is what the credentials say,
+    /// for a cluster that the configuration does not name.
     pub fn describe(
         &self,
         config: &Config,

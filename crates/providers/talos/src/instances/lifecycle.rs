@@ -11,8 +11,9 @@ use crate::instances::labels::{LIFECYCLE, PLATFORM, SPOT};
 const SETTLING: Duration = Duration::from_secs(30);
 const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
 
-/// Whether a node's machine exists. False for one kind alone: a spot machine of GCP that was taken away
-/// returns with new addresses, and only if its Node is deleted does the kubelet register it anew.
+/// Whether a node's machine exists. False for one kind alone: a spot machine of GCP that was taken
+/// away returns with new addresses, and only if its Node is deleted does the kubelet register it
+/// anew.
 pub fn exists(node: &Node, now: Timestamp) -> bool {
     let has_taint = |key: &str, effect: &str| {
         node.taints

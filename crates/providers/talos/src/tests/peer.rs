@@ -1,5 +1,6 @@
-//! The provider against a server that is not ours: the official runtime with the official types, which serves what
-//! `e2e/talos/tour.yaml` describes. `e2e/talos/run` starts it, and our simulator with the same machines.
+//! The provider against a server that is not ours: the official runtime with the official types,
+//! which serves what `e2e/talos/tour.yaml` describes. `e2e/talos/run` starts it, and our simulator
+//! with the same machines.
 
 use bowline_test_kit::says;
 use std::sync::Arc;

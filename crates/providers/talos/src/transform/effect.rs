@@ -185,8 +185,8 @@ impl Effect {
             })
     }
 
-    /// Whether the template looks for a field that no machine has: of one that tells nothing, and of one that tells
-    /// everything.
+    /// Whether the template looks for a field that no machine has: of one that tells nothing, and
+    /// of one that tells everything.
     fn field_problems(&self) -> [Option<EffectError>; 2] {
         let problem = |values: &Value| {
             let error = self.template.as_ref().ok()?.render(values).err()?;

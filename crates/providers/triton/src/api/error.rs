@@ -52,8 +52,8 @@ pub(super) fn error_text(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The name service is down: every call about one machine fails until it is back, and asking again in
-/// a second helps nobody.
+/// The name service is down: every call about one machine fails until it is back, and asking again
+/// in a second helps nobody.
 const CNS_DOWN: &str = "Unable to contact the Triton CNS API";
 
 pub(super) fn is_cns_down(status: u16, bytes: &[u8]) -> bool {

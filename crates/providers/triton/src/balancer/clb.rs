@@ -1,5 +1,5 @@
-//! Mode `clb`: load balancer machines. A Service has machines of its own (`dedicated`), or several share one
-//! that somebody else manages (`shared_appliance`).
+//! Mode `clb`: load balancer machines. A Service has machines of its own (`dedicated`), or several
+//! share one that somebody else manages (`shared_appliance`).
 //!
 //! ```text
 //!  the API ─▶ observe ─┬─▶ networks, backend, machines ┐
@@ -7,8 +7,9 @@
 //!  targets ─▶ backend_labels, firewall ────────────────┘  (pure)   (writes)   (annotations, ingress)
 //! ```
 //!
-//! An appliance reads its metadata once a minute and reports nothing back. It finds the nodes by a DNS name,
-//! so that nodes come and go without a change of the machines; it checks their health itself.
+//! An appliance reads its metadata once a minute and reports nothing back. It finds the nodes by a
+//! DNS name, so that nodes come and go without a change of the machines; it checks their health
+//! itself.
 //!
 //! A machine is deleted only if its tags, read right before, name this cluster and this Service.
 

@@ -6,8 +6,9 @@
 //!  all Services ─▶ labels ──────┘  (pure)                └─ until the name is published ─▶ status
 //! ```
 //!
-//! DNS has no health check: only nodes that are Ready are targets. A label that no Service wants any more
-//! goes with the next plan of any Service, if every Service is known and its settings are valid.
+//! DNS has no health check: only nodes that are Ready are targets. A label that no Service wants
+//! any more goes with the next plan of any Service, if every Service is known and its settings are
+//! valid.
 
 mod check;
 mod execute;
@@ -122,8 +123,8 @@ fn own_machines<'a>(context: &'a DraftContext<'_>) -> impl Iterator<Item = &'a M
     machines.filter(move |it| it.tags.get(NODE) == Some(&ours))
 }
 
-/// What stays of a label that other Services have too: what is there, without the ports that are this
-/// one's alone.
+/// What stays of a label that other Services have too: what is there, without the ports that are
+/// this one's alone.
 fn shared_entries(context: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
     if claims.sharers.is_empty() {
         return BTreeMap::new();

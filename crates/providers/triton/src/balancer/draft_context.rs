@@ -114,7 +114,8 @@ impl<'a> DraftContext<'a> {
         self.strangers().collect()
     }
 
-    /// Machines that may be of a node that is not known, and those of nodes that keep what they have.
+    /// Machines that may be of a node that is not known, and those of nodes that keep what they
+    /// have.
     pub(crate) fn unclear(&self) -> BTreeSet<Uuid> {
         let mut unclear: BTreeSet<Uuid> = self.held().map(|it| it.machine.id).collect();
         if self.has_unknown_nodes() {
@@ -129,7 +130,8 @@ impl<'a> DraftContext<'a> {
         holding.map(|it| it.node.name.clone()).collect()
     }
 
-    /// Nodes whose owner is not known for the moment, as far as the Service's own settings leave them in.
+    /// Nodes whose owner is not known for the moment, as far as the Service's own settings leave
+    /// them in.
     fn held(&self) -> impl Iterator<Item = &Target> {
         let selector = &self.settings.node_selector;
         let all = self.nodes.ours.values();

@@ -1,7 +1,8 @@
-//! Firewall rules: who may reach the load balancers, and what load balancers may reach. Mostly pure.
+//! Firewall rules: who may reach the load balancers, and what load balancers may reach. Mostly
+//! pure.
 //!
-//! A rule is ours by its description: cluster, Service, kind, and a hash of the text that we want. The
-//! server rewrites rule texts in its own form, so the hash is compared instead of the text.
+//! A rule is ours by its description: cluster, Service, kind, and a hash of the text that we want.
+//! The server rewrites rule texts in its own form, so the hash is compared instead of the text.
 //!
 //! ```text
 //!  Service ─▶ wanted rules ──┐
@@ -31,8 +32,8 @@ const MOST_SOURCES: usize = 24;
 /// Digits of a hash, and of a cluster's uid.
 const DIGITS: usize = 8;
 const PREFIX: &str = "bowline";
-/// Rules count as orphaned after no Service of their uid was seen for so long: a plan under way does not
-/// know a Service created meanwhile.
+/// Rules count as orphaned after no Service of their uid was seen for so long: a plan under way
+/// does not know a Service created meanwhile.
 const ORPHAN_AGE: Duration = Duration::from_secs(120);
 /// Bound of the uids remembered as orphaned; the map is emptied when it is full.
 const MOST_ORPHANS: usize = 1024;
@@ -233,8 +234,8 @@ fn hash(text: &str) -> String {
     digits.take(DIGITS / 2).collect()
 }
 
-/// Sources in the words of rules, sorted. Nothing if nobody may come: then there is no rule, and the
-/// firewall lets nobody in.
+/// Sources in the words of rules, sorted. Nothing if nobody may come: then there is no rule, and
+/// the firewall lets nobody in.
 fn sources(ranges: &BTreeSet<IpNet>, what: &str, notices: &mut Vec<Notice>) -> Vec<String> {
     if allows_all(ranges) {
         return vec!["any".to_owned()];
@@ -336,8 +337,8 @@ impl RuleChange {
         Label::parse(description).map_or(description, |label| label.kind)
     }
 
-    /// Carries it out, looking once more: a rule that was made meanwhile is not made twice, and one that does
-    /// not say any more that it is this Service's is left alone.
+    /// Carries it out, looking once more: a rule that was made meanwhile is not made twice, and one
+    /// that does not say any more that it is this Service's is left alone.
     pub(crate) async fn carry_out(&self, api: &Api) -> Result<(), ApiError> {
         let there = api.firewall_rules().await?;
         match self {
@@ -368,8 +369,8 @@ fn is_still(there: &[FirewallRule], id: Uuid, description: &str) -> bool {
     wanted.is_some() && found.and_then(Label::of).map(holder) == wanted
 }
 
-/// From the rules that are there to those that are wanted. `is_gone` says of a Service's uid that there is
-/// no such Service in this cluster. Rules of others are not looked at.
+/// From the rules that are there to those that are wanted. `is_gone` says of a Service's uid that
+/// there is no such Service in this cluster. Rules of others are not looked at.
 pub(crate) fn compare(
     holder: &Holder,
     wanted: &[WantedRule],

@@ -1,5 +1,5 @@
-//! What DNS names are called: the labels of Services and nodes, and the network and zone that they are
-//! published in. Pure.
+//! What DNS names are called: the labels of Services and nodes, and the network and zone that they
+//! are published in. Pure.
 
 mod zone;
 

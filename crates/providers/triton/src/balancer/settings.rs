@@ -1,5 +1,5 @@
-//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value is a
-//! fault of that setting, reported with its key, its value and what is allowed.
+//! Reads and checks the annotations of a Service before any request to the cloud. An invalid value
+//! is a fault of that setting, reported with its key, its value and what is allowed.
 
 mod read;
 pub mod table;
@@ -202,8 +202,8 @@ impl Settings {
     }
 }
 
-/// Whether a Service is to be served at all: the mode comes from its annotation or class, or from the
-/// configuration.
+/// Whether a Service is to be served at all: the mode comes from its annotation or class, or from
+/// the configuration.
 pub(crate) fn is_served(service: &Service, config: &LoadBalancerConfig) -> bool {
     config.mode != BalancerMode::None
         || of_class(service).is_some()

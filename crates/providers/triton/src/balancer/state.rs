@@ -1,5 +1,5 @@
-//! State between two plans, mostly since when something has been so. It may be lost in a restart: at worst
-//! a wait starts over.
+//! State between two plans, mostly since when something has been so. It may be lost in a restart:
+//! at worst a wait starts over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,8 +9,8 @@ use bowline_core::{Node, Ready, Service};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Bound of the machines with known names; the map is emptied when it is full. A few are asked for each
-/// Service, mostly the same ones.
+/// Bound of the machines with known names; the map is emptied when it is full. A few are asked for
+/// each Service, mostly the same ones.
 const MOST_NAMES: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -143,15 +143,16 @@ impl BalancerState {
         wanted.is_some_and(|it| !it.contains(label)) && !held.any(|it| it.contains(label))
     }
 
-    /// Whether another Service has put that label on nodes: it may be too new to be among all that somebody
-    /// knew when a plan was made.
+    /// Whether another Service has put that label on nodes: it may be too new to be among all that
+    /// somebody knew when a plan was made.
     pub(crate) fn is_held_by_others(&self, uid: &str, label: &str) -> bool {
         let inner = self.lock();
         let mut others = inner.labels.iter().filter(|(its, _)| *its != uid);
         others.any(|(_, labels)| labels.contains(label))
     }
 
-    /// The reason holds for these nodes and no others. Returns those that it did not hold for before.
+    /// The reason holds for these nodes and no others. Returns those that it did not hold for
+    /// before.
     pub(crate) fn newly_affected(
         &self,
         reason: &'static str,

@@ -29,7 +29,8 @@ pub(crate) struct Target {
     pub(crate) node: Arc<Node>,
     pub(crate) machine: Machine,
     pub(crate) take_over: bool,
-    /// Whether its owner is unknown for the moment: it stays a target where it is one, and becomes no new one.
+    /// Whether its owner is unknown for the moment: it stays a target where it is one, and becomes
+    /// no new one.
     pub(crate) held: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The group of metrics that the cluster's machines are in: a tag, which other people's tools write too.
+//! The group of metrics that the cluster's machines are in: a tag, which other people's tools write
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,10 +14,11 @@ use super::{AGAIN, Board, Cmon, GATHER, View};
 use crate::PREFIX;
 use crate::tags::{About, Role, TagOutcome, holds_groups};
 
-/// How long a machine must have strayed before its groups are taken away: a node that registers anew comes back
-/// sooner.
+/// How long a machine must have strayed before its groups are taken away: a node that registers
+/// anew comes back sooner.
 const STRAYED: Duration = Duration::from_secs(60);
-/// When to look again at what was refused, cannot be understood or is another's: only people change that.
+/// When to look again at what was refused, cannot be understood or is another's: only people change
+/// that.
 const LATER: Duration = Duration::from_secs(300);
 /// When a machine is looked at again that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(60);
@@ -198,7 +200,8 @@ impl Cmon {
             if stray.groups_alone {
                 self.context.tags.release(stray.machine);
             } else {
-                // Its labels are the name service's concern, and the mark goes with the last of them.
+                // Its labels are the name service's concern, and the mark goes with the last of
+                // them.
                 let none = BTreeSet::new();
                 self.context
                     .tags

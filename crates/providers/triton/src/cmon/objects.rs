@@ -1,5 +1,5 @@
-//! What the cluster is given to reach the metrics service with: a Secret with a client certificate, and a ConfigMap with
-//! what to write into the configuration of Prometheus.
+//! What the cluster is given to reach the metrics service with: a Secret with a client certificate,
+//! and a ConfigMap with what to write into the configuration of Prometheus.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const OUR_LIST: &str = "http-sd.yaml";
 const THEIR_LIST: &str = "triton-sd.yaml";
 /// What a Secret with a certificate is.
 const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
-/// How often objects are read although nothing is known to have changed: somebody may have edited or deleted them.
+/// How often objects are read although nothing is known to have changed: somebody may have edited
+/// or deleted them.
 const REREAD: Duration = Duration::from_secs(600);
 
 const KEY_NOT_USABLE: &str = "CMONKeyNotUsable";
@@ -90,7 +91,8 @@ impl Cmon {
             .correct(self.context.setting.clock.now())
     }
 
-    /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new one.
+    /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new
+    /// one.
     async fn certificate(
         &self,
         cluster: &dyn Cluster,

@@ -1,4 +1,5 @@
-//! Metrics fetched from the service, so that Prometheus needs neither its certificate nor its names.
+//! Metrics fetched from the service, so that Prometheus needs neither its certificate nor its
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -126,8 +127,8 @@ impl Cmon {
         });
     }
 
-    /// The way to the service, with the certificate. Machines' names lead to the service's own: the DNS need not know
-    /// them.
+    /// The way to the service, with the certificate. Machines' names lead to the service's own: the
+    /// DNS need not know them.
     fn connector(
         &self,
         client: &Client,

@@ -105,7 +105,8 @@ impl Target {
     }
 }
 
-/// The machines of the cluster among those of a data center, by id: its nodes' and its load balancers.
+/// The machines of the cluster among those of a data center, by id: its nodes' and its load
+/// balancers.
 pub(crate) fn targets(
     nodes: &[Arc<Node>],
     machines: &BTreeMap<Uuid, Machine>,

@@ -1,5 +1,5 @@
-//! Every value that can be configured, one row each. The readers ask for values by row, flags are made
-//! of rows, and the reference page is made of the rows.
+//! Every value that can be configured, one row each. The readers ask for values by row, flags are
+//! made of rows, and the reference page is made of the rows.
 
 use std::fmt::Write as _;
 
@@ -147,8 +147,8 @@ const BOOLEAN: &str = "`true` or `false`";
 const DURATION: &str = "a duration such as `90s`; a number alone is seconds";
 const NETWORK: &str = "the UUID or the name of a network";
 
-/// Defines rows: section, key, default, what is allowed, meaning. `ROWS` are all of them, in the order
-/// of the reference page.
+/// Defines rows: section, key, default, what is allowed, meaning. `ROWS` are all of them, in the
+/// order of the reference page.
 macro_rules! rows {
     ($($name:ident = $section:ident $texts:tt $(.$more:ident $names:tt)*;)*) => {
         $(pub const $name: Row = Row::new(Section::$section, $texts)$(.$more $names)*;)*

@@ -98,8 +98,8 @@ pub(super) fn find(
     }
 }
 
-/// A name as the name service, and new machines, spell it: lower case, every run of other characters
-/// one dash.
+/// A name as the name service, and new machines, spell it: lower case, every run of other
+/// characters one dash.
 pub fn dnsify(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     let mut dash = false;

@@ -42,8 +42,8 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Notes the cards of a node's machine: of each network its first address, that of the first card
-    /// before all.
+    /// Notes the cards of a node's machine: of each network its first address, that of the first
+    /// card before all.
     pub(super) fn add_cards(&mut self, node: &str, machine: &Machine) {
         let nics = machine.nics.iter().flatten();
         let (first, rest): (Vec<_>, Vec<_>) = nics.partition(|nic| nic.primary);
@@ -118,7 +118,8 @@ fn entry(
     })
 }
 
-/// The node with that address on the network, or one without a machine here that reports the address.
+/// The node with that address on the network, or one without a machine here that reports the
+/// address.
 fn owner(
     question: &Question,
     network: Uuid,
@@ -246,8 +247,8 @@ fn take_room(
     Ok(RoutePlacement::In(tables))
 }
 
-/// The routes of a network after these steps: what goes goes if it is still as it was seen, what comes
-/// comes if the address of its node is known, and everything else stays as it is.
+/// The routes of a network after these steps: what goes goes if it is still as it was seen, what
+/// comes comes if the address of its node is known, and everything else stays as it is.
 pub(super) fn changed(
     current: &BTreeMap<String, String>,
     steps: &[RouteStep],

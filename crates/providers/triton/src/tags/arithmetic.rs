@@ -1,5 +1,5 @@
-//! Computes the write that brings a machine's tags to what is wanted, without touching other people's.
-//! Pure.
+//! Computes the write that brings a machine's tags to what is wanted, without touching other
+//! people's. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ pub struct Wanted {
     pub role: Role,
     /// It has left the cluster: everything of ours goes, at last the mark.
     pub released: bool,
-    /// Entries for the name service that were ours until lately. Somebody who had read them before writes
-    /// them back without our record; they are still not theirs.
+    /// Entries for the name service that were ours until lately. Somebody who had read them before
+    /// writes them back without our record; they are still not theirs.
     pub former: BTreeSet<String>,
     /// It is taken over from the cluster whose mark it bears: that cluster's labels and groups go.
     pub take_over: bool,
@@ -204,8 +204,9 @@ impl Terms<'_> {
         if !names.is_empty() && (!same || names != recorded) {
             sum.set.insert((*record).to_owned(), text(&names_text));
         } else if names.is_empty() && (same || self.taken_over) && self.tags.contains_key(*record) {
-            // Not before the list shows that nothing of ours is left: without its record it would never
-            // be found. Another cluster's record must not be taken for ours once the mark is ours.
+            // Not before the list shows that nothing of ours is left: without its record it would
+            // never be found. Another cluster's record must not be taken for ours once the mark is
+            // ours.
             sum.delete.push(record);
         }
         sum
@@ -337,8 +338,8 @@ fn wanted_groups(wanted: &Wanted, recorded: &BTreeSet<String>) -> BTreeMap<Strin
     }
 }
 
-/// Whether tags show a label as wanted: its ports, on record, on a machine marked as the cluster's; or,
-/// for none, not on record.
+/// Whether tags show a label as wanted: its ports, on record, on a machine marked as the cluster's;
+/// or, for none, not on record.
 pub fn holds(tags: &Tags, cluster: &str, label: &str, ports: Option<&Ports>) -> bool {
     let recorded = SERVICE_LIST.recorded(tags).contains(label);
     let Some(ports) = ports.filter(|ports| !ports.is_empty()) else {

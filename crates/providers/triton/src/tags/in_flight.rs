@@ -8,16 +8,17 @@ use super::Tags;
 use super::arithmetic::{Change, GROUP_LIST, Overwritten, SERVICE_LIST, Wanted, change};
 use super::reconciler::About;
 
-/// How long a write may take to show; a job takes one to ten seconds, and gives up after two minutes.
-/// After this the machine counts as unwritable, which is also how often it is tried again.
+/// How long a write may take to show; a job takes one to ten seconds, and gives up after two
+/// minutes. After this the machine counts as unwritable, which is also how often it is tried again.
 pub const POLL_LIMIT: Duration = Duration::from_secs(60);
 /// How long after somebody else's change was seen in place of ours ours is still waited for: longer
 /// than a job takes. Then it was overwritten, and is written again.
 const OVERTAKEN: Duration = Duration::from_secs(15);
 
-/// How long to wait before the next look, so long after a write. Jobs take a second or more, and run one
-/// after the other on a machine: looking more often than that, for as long as a few of them take, shows
-/// what somebody else has written before ours comes on top of it. Who takes longer is in no hurry.
+/// How long to wait before the next look, so long after a write. Jobs take a second or more, and
+/// run one after the other on a machine: looking more often than that, for as long as a few of them
+/// take, shows what somebody else has written before ours comes on top of it. Who takes longer is
+/// in no hurry.
 pub fn polling_interval(since: Duration) -> Duration {
     match since.as_secs() {
         0 => Duration::from_millis(500),

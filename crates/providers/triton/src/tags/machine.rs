@@ -15,11 +15,12 @@ use crate::machine_cache::Listing;
 
 /// When to ask again about a machine that somebody else is at work on.
 pub(super) const BUSY: Duration = Duration::from_millis(250);
-/// For how long an entry of ours that comes back after we took it away is still known as ours: a tool
-/// that read it before writes it back within seconds, and no job takes longer than five minutes.
+/// For how long an entry of ours that comes back after we took it away is still known as ours: a
+/// tool that read it before writes it back within seconds, and no job takes longer than five
+/// minutes.
 const FORMER_FOR: Duration = Duration::from_secs(300);
-/// How long a refusal is remembered before the same is tried again: a caller with many machines comes by
-/// often.
+/// How long a refusal is remembered before the same is tried again: a caller with many machines
+/// comes by often.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
@@ -55,7 +56,8 @@ pub(super) struct Work {
     /// When the first of the writes that do not show was made.
     pub(super) since: Option<Instant>,
     pub(super) unwritable: bool,
-    /// Whether the last attempt to write failed. Such a machine is not counted among the writes of a pass.
+    /// Whether the last attempt to write failed. Such a machine is not counted among the writes of
+    /// a pass.
     pub(super) failed: bool,
     pub(super) overwritten: Vec<Overwritten>,
     /// When it last changed: lists asked for before that are too old.

@@ -25,8 +25,9 @@ use crate::machine_cache::Listing;
 const AT_ONCE: usize = 4;
 /// So many machines are looked at with one list instead of one by one.
 const LIST_FROM: usize = 4;
-/// Writes that one pass over many machines begins for each page of their list. Few, so that what is on
-/// its way is looked at about once a second, although a read and a write take two of five calls a second.
+/// Writes that one pass over many machines begins for each page of their list. Few, so that what is
+/// on its way is looked at about once a second, although a read and a write take two of five calls
+/// a second.
 const STARTS: usize = 2;
 /// When to go on with the rest of them.
 const NEXT_PASS: Duration = Duration::from_millis(100);
@@ -53,8 +54,8 @@ impl Pass<'_> {
 }
 
 impl TagReconciler {
-    /// Brings a machine one step nearer to what is wanted on it: reads it, and writes if something has to be
-    /// written and nothing is in flight. Call it until it returns something else than
+    /// Brings a machine one step nearer to what is wanted on it: reads it, and writes if something
+    /// has to be written and nothing is in flight. Call it until it returns something else than
     /// [`TagOutcome::Working`]. An error means that the machine could not be read or written.
     pub async fn reconcile(
         &self,
@@ -119,7 +120,8 @@ impl TagReconciler {
                 None => Arc::clone(&machine.work),
             },
         };
-        // The caller at work here takes along what is wanted by then, or leaves it to the next look.
+        // The caller at work here takes along what is wanted by then, or leaves it to the next
+        // look.
         let Ok(mut work) = work.try_lock() else {
             return Ok(TagOutcome::Working { after: BUSY });
         };
@@ -168,8 +170,8 @@ impl TagReconciler {
                     work.overwritten.clear();
                     return Ok(answer);
                 }
-                // Before a write the machine itself is asked: a list is older, and does not show whether it
-                // still exists.
+                // Before a write the machine itself is asked: a list is older, and does not show
+                // whether it still exists.
                 Decision::Write(..) if is_listed => {
                     if !work.failed && pass.is_some_and(|it| !it.may_start()) {
                         return Ok(TagOutcome::Working { after: NEXT_PASS });

@@ -1,7 +1,8 @@
 //! The wanted tags of each machine, gathered from all Services and from the metrics groups.
 //!
 //! Nothing runs in the background: only a caller of [`TagReconciler::reconcile`] or
-//! [`TagReconciler::reconcile_all`], who waits for it, writes. So a process without the lease writes nothing.
+//! [`TagReconciler::reconcile_all`], who waits for it, writes. So a process without the lease
+//! writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,8 +25,8 @@ pub enum TagOutcome {
     Working {
         after: Duration,
     },
-    /// The machine cannot be written: our write has not shown for a minute. The next call after another
-    /// minute writes again; callers should not wait for it.
+    /// The machine cannot be written: our write has not shown for a minute. The next call after
+    /// another minute writes again; callers should not wait for it.
     Pending {
         since: Instant,
     },
@@ -39,8 +40,8 @@ pub enum TagOutcome {
     Gone,
 }
 
-/// What a caller asks about. One write carries everything wanted on a machine; this selects the part that
-/// the answer is about, and that is tried alone if the server refuses the whole.
+/// What a caller asks about. One write carries everything wanted on a machine; this selects the
+/// part that the answer is about, and that is tried alone if the server refuses the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
     Label(&'a str),
@@ -70,8 +71,8 @@ impl TagReconciler {
         &self.data_center
     }
 
-    /// A label is wanted on a machine with those ports, or, with none, not at all. Labels that were never
-    /// wanted here stay as they are.
+    /// A label is wanted on a machine with those ports, or, with none, not at all. Labels that were
+    /// never wanted here stay as they are.
     pub fn want(&self, machine: Uuid, label: &str, ports: Option<Ports>) {
         let label = label.to_ascii_lowercase();
         let ports = ports.filter(|ports| !ports.is_empty());
@@ -105,8 +106,8 @@ impl TagReconciler {
         });
     }
 
-    /// A machine that is marked as another cluster's is to be taken over, with the next write and only
-    /// then.
+    /// A machine that is marked as another cluster's is to be taken over, with the next write and
+    /// only then.
     pub fn take_over(&self, machine: Uuid) {
         self.with(machine, |it| it.wanted.take_over = true);
     }
@@ -126,8 +127,8 @@ impl TagReconciler {
         });
     }
 
-    /// Whether these tags of a machine, from a list, have a label as wanted, so that there is nothing to do.
-    /// Writes nothing, but remembers a label that it saw in place.
+    /// Whether these tags of a machine, from a list, have a label as wanted, so that there is
+    /// nothing to do. Writes nothing, but remembers a label that it saw in place.
     pub fn shows(
         &self,
         cluster: &str,
@@ -190,8 +191,9 @@ impl TagReconciler {
         there
     }
 
-    /// Machines that still need a look: not yet as wanted, with a write in flight, unwritable, not clean
-    /// after they left, or cleaned so lately that another tool may write back what it had read before.
+    /// Machines that still need a look: not yet as wanted, with a write in flight, unwritable, not
+    /// clean after they left, or cleaned so lately that another tool may write back what it had
+    /// read before.
     pub fn unreconciled(&self) -> BTreeSet<Uuid> {
         let machines = self.lock();
         let open = machines.iter().filter(|(_, it)| {

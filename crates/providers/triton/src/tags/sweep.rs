@@ -1,5 +1,5 @@
-//! Cleans machines that no Service asks about any more: unwritable when their last Service went, or with a
-//! write in flight at that time. Once a minute, while the manager leads.
+//! Cleans machines that no Service asks about any more: unwritable when their last Service went, or
+//! with a write in flight at that time. Once a minute, while the manager leads.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! The cloud config file as it is written. Texts are taken as they stand, whatever YAML makes of them;
-//! unknown keys mean nothing, a key given twice is an error, and only the first document counts.
+//! The cloud config file as it is written. Texts are taken as they stand, whatever YAML makes of
+//! them; unknown keys mean nothing, a key given twice is an error, and only the first document
+//! counts.
 
 use bowline_core::Secret;
 use bowline_provider::{first_document, first_line};

@@ -1,7 +1,8 @@
 //! Which addresses a node gets from its VM. Pure.
 //!
-//! The server reports two fields that may disagree: `mainIpAddress`, taken from raw guest data, may hold
-//! several addresses, none, or one that only means something on its link; `addresses` is cleaned up.
+//! The server reports two fields that may disagree: `mainIpAddress`, taken from raw guest data, may
+//! hold several addresses, none, or one that only means something on its link; `addresses` is
+//! cleaned up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use ipnet::IpNet;
 use crate::api::Vm;
 use crate::config::{AddressConfig, AddressMode};
 
-/// The addresses of that VM's node, in order. `shared` are addresses that several VMs of the cluster
-/// have: they belong to none of them.
+/// The addresses of that VM's node, in order. `shared` are addresses that several VMs of the
+/// cluster have: they belong to none of them.
 pub(crate) fn of_node(
     vm: &Vm,
     node: &Node,

@@ -41,8 +41,8 @@ pub(super) enum Seen {
 }
 
 impl Bulk {
-    /// The machine that is asked for, and at which server it is. If several have it, in the pool that
-    /// the node's provider id names.
+    /// The machine that is asked for, and at which server it is. If several have it, in the pool
+    /// that the node's provider id names.
     pub(super) fn find(&self, question: &Question) -> Option<(usize, &Vm)> {
         let shown = self.servers.iter().enumerate();
         let shown = shown.filter_map(|(number, seen)| match seen {

@@ -64,8 +64,8 @@ pub(crate) fn has_moved(vm: &Vm, node: &Node) -> bool {
 }
 
 fn location(vm: &Vm, node: &Node, around: Around<'_>) -> Location {
-    // The container of a VM that does not run is its pool, or whatever host has its disk. It counts as a
-    // host only if there is such a host, and only for a node that knows nothing yet.
+    // The container of a VM that does not run is its pool, or whatever host has its disk. It counts
+    // as a host only if there is such a host, and only for a node that knows nothing yet.
     let is_on_host = vm.is_running() || (node.is_uninitialized() && around.host.is_some());
     let host = vm
         .container
@@ -110,8 +110,8 @@ fn zone(location: Location, around: Around<'_>, source: ZoneSource) -> Option<St
     }
 }
 
-/// The labels of this cloud. A name that cannot be read is `unknown` to a node that has none yet, and
-/// stays what it is on others.
+/// The labels of this cloud. A name that cannot be read is `unknown` to a node that has none yet,
+/// and stays what it is on others.
 fn own_labels(
     vm: &Vm,
     node: &Node,

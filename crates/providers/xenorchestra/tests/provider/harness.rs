@@ -1,4 +1,5 @@
-//! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's cases.
+//! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's
+//! cases.
 
 use std::sync::Arc;
 use std::time::Duration;

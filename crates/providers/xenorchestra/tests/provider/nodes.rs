@@ -111,7 +111,8 @@ async fn xenorchestra_case_33_a_pool_that_is_not_there_has_no_name() {
     has_no_name("pools", "pool_name_label", gone).await;
 }
 
-/// With such answers about those, a new node's label of the name is `unknown` and all else is right.
+/// With such answers about those, a new node's label of the name is `unknown` and all else is
+/// right.
 async fn has_no_name(kind: &str, label: &str, answer: Action) {
     let test = Harness::new().await;
     test.fault(&format!("/rest/v0/{kind}/*"), answer);

@@ -139,9 +139,9 @@ fn monitors(service: &Service) -> Vec<String> {
 
 #[test]
 fn monitors_of_single_ports_suit_their_ports_too() {
-    // One UDP port is checked by UDP, with the times that the cloud takes there. What a port says wins
-    // over the type for all; the rest is as without it. A UDP port that is not checked by UDP has the
-    // usual times.
+    // One UDP port is checked by UDP, with the times that the cloud takes there. What a port says
+    // wins over the type for all; the rest is as without it. A UDP port that is not checked by UDP
+    // has the usual times.
     for [all, single, expected] in rows(
         r#"            | "dns": {"TYPE": "udp-connect"} | udp-connect 3/2/2/3, USUAL, USUAL
            udp-connect | "80": {"TYPE": "http", "DOWN": 9} | udp-connect 3/2/2/3, http 2/1/2/9, USUAL

@@ -1,5 +1,5 @@
-//! Creates objects: what is refused for want of room is tried again, and what may have been made although
-//! the answer got lost is looked for.
+//! Creates objects: what is refused for want of room is tried again, and what may have been made
+//! although the answer got lost is looked for.
 
 use bowline_core::{CloudError, CloudErrorKind, Notice, StepId, StepOutcome};
 use serde_json::{Map, Value};

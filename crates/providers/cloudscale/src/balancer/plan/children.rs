@@ -49,9 +49,10 @@ impl<'a> Planner<'a> {
         of_pools.chain(loose).collect()
     }
 
-    /// What of a pool does not suit the members that are to come goes before them: listeners of other ports if
-    /// these come at another port of the nodes, and a monitor that is replaced anyway if it asks for more than a
-    /// connection, which they would not answer where it is not for them. Without one, all members are up.
+    /// What of a pool does not suit the members that are to come goes before them: listeners of
+    /// other ports if these come at another port of the nodes, and a monitor that is replaced
+    /// anyway if it asks for more than a connection, which they would not answer where it is not
+    /// for them. Without one, all members are up.
     pub(super) fn unfit(&mut self, diff: &PoolDiff<'a>) {
         let Some(there) = diff.there else {
             return;

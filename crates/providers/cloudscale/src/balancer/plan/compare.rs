@@ -87,9 +87,9 @@ impl WantedPool {
     }
 }
 
-/// Whether the pool can become the wanted one where it is. Not while another port that stays leads to it, and other
-/// members come (names of ports were exchanged, say): its clients would be led to them. Then a new pool is made
-/// beside it, and each listener moves to where its members are.
+/// Whether the pool can become the wanted one where it is. Not while another port that stays leads
+/// to it, and other members come (names of ports were exchanged, say): its clients would be led to
+/// them. Then a new pool is made beside it, and each listener moves to where its members are.
 fn can_become(all: &Wanted, wanted: &WantedPool, pool: &SeenPool) -> bool {
     let moves = |listener: &Listener| {
         let mut others = all.pools.iter().filter(|it| it.name != wanted.name);

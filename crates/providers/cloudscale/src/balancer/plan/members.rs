@@ -37,8 +37,9 @@ impl<'a> Planner<'a> {
         let mut leave = there.iter().filter(|it| !known.contains(&it.uuid));
         for member in come {
             self.create_member(diff, member, &diff.needs, false);
-            // The address of a machine that is gone may be another's soon: it does not wait for all the others. Where
-            // nothing else stays, traffic needs the old ones until all new ones are there.
+            // The address of a machine that is gone may be another's soon: it does not wait for all
+            // the others. Where nothing else stays, traffic needs the old ones until all new ones
+            // are there.
             if !stay.is_empty()
                 && let Some(old) = leave.next()
             {

@@ -264,8 +264,9 @@ fn kinds(wanted: &Wanted, model: &Model) -> Vec<String> {
         .collect()
 }
 
-/// A page is served only at the health check port of a Service with the policy `Local`: it is asked for neither before the
-/// members are checked there, nor once they no longer are. A connection can be made to any port.
+/// A page is served only at the health check port of a Service with the policy `Local`: it is asked
+/// for neither before the members are checked there, nor once they no longer are. A connection can
+/// be made to any port.
 #[test]
 fn a_new_monitor_comes_after_the_members_that_it_is_for() {
     let local = fixture(|service| {
@@ -333,8 +334,8 @@ fn exchanged_port_names_lead_to_new_pools_and_exchanged_numbers_to_new_listeners
     }
 }
 
-/// Another setting is wrong: of pools that would have to be replaced, members of nodes that are gone leave, and no other
-/// comes.
+/// Another setting is wrong: of pools that would have to be replaced, members of nodes that are
+/// gone leave, and no other comes.
 #[test]
 fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
     let mut model = Model::default();
@@ -362,8 +363,8 @@ fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
     );
 }
 
-/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them. Without any that stays, traffic
-/// needs the old ones until the new ones are there.
+/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them.
+/// Without any that stays, traffic needs the old ones until the new ones are there.
 #[test]
 fn members_leave_beside_those_that_come_if_others_stay() {
     let wanted = fixture(|_| {});

@@ -12,8 +12,8 @@ use crate::balancer::plan::{Action, is_at};
 use crate::balancer::publish::Known;
 use crate::operation::next_look;
 
-/// How long the address of a new load balancer is waited for, and how long a new object may not show;
-/// then the next plan looks again.
+/// How long the address of a new load balancer is waited for, and how long a new object may not
+/// show; then the next plan looks again.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(60);
 
 impl ExoscaleActions {

@@ -10,8 +10,8 @@ use crate::balancer::publish::Known;
 use crate::balancer::settings::table::NAME;
 
 impl ExoscaleActions {
-    /// Makes a load balancer; without labels if the cloud takes none. One that is there already, and
-    /// ours, is as good.
+    /// Makes a load balancer; without labels if the cloud takes none. One that is there already,
+    /// and ours, is as good.
     pub(super) async fn create(&mut self, body: &NewLoadBalancer) -> Result<Started, CloudError> {
         let shared = Arc::clone(&self.shared);
         let mut body = body.clone();

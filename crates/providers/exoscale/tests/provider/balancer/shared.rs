@@ -158,7 +158,8 @@ async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
         let labels = [("bowline-service-uid", UID), ("k8s-cluster-uid", "blue")];
         test.sim.label_balancer(L1, &labels).unwrap();
     };
-    // Killed after the request, before anything was published; what it made shows up under an earlier name.
+    // Killed after the request, before anything was published; what it made shows up under an
+    // earlier name.
     test.until_crash(Goal::Present, 1).await;
     double(&test);
     test.restart().await;

@@ -113,7 +113,8 @@ async fn exoscale_case_59_a_load_balancer_that_is_gone_is_made_anew() {
     assert!(!test.balancers().has_members(), "nodes change nothing");
 }
 
-/// The last part of exoscale case 60, that `take-over` alone makes it the Service's, gave way to proof cases 16 and 20.
+/// The last part of exoscale case 60, that `take-over` alone makes it the Service's, gave way to
+/// proof cases 16 and 20.
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_until_adopted() {
     let mut test = Harness::new().await;

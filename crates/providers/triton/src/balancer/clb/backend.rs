@@ -1,7 +1,7 @@
 //! The DNS name of the nodes behind load balancer machines. Pure.
 //!
-//! The name within one network is the better one: it has no addresses that a load balancer cannot reach.
-//! Not every data center has such names; only the name service itself shows that.
+//! The name within one network is the better one: it has no addresses that a load balancer cannot
+//! reach. Not every data center has such names; only the name service itself shows that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,8 +61,9 @@ impl Names {
     }
 }
 
-/// Which name to use for load balancers that exist. `shown` is whether a target shows the name of the one
-/// network, if that is known; `missed` for how long none has. The second value is when to look again.
+/// Which name to use for load balancers that exist. `shown` is whether a target shows the name of
+/// the one network, if that is known; `missed` for how long none has. The second value is when to
+/// look again.
 pub(crate) fn choose(
     shown: Option<bool>,
     used: Option<Form>,
@@ -77,8 +78,8 @@ pub(crate) fn choose(
     }
 }
 
-/// How many addresses a name stands for: those of the targets on the one network, or on all networks of
-/// the same suffix. A target without known cards counts once.
+/// How many addresses a name stands for: those of the targets on the one network, or on all
+/// networks of the same suffix. A target without known cards counts once.
 pub(crate) fn addresses(
     targets: &[&Machine],
     form: Form,

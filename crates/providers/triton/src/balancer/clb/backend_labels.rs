@@ -43,7 +43,8 @@ pub(crate) fn labels(context: &DraftContext<'_>) -> BTreeSet<String> {
     selected.chain([own, shared]).collect()
 }
 
-/// The machines of the target nodes, by id, with their cards. Ready or not: load balancers check them.
+/// The machines of the target nodes, by id, with their cards. Ready or not: load balancers check
+/// them.
 pub(crate) async fn targets(context: &DraftContext<'_>) -> Result<Vec<Machine>, CloudError> {
     let selector = &context.settings.node_selector;
     let nodes = context.nodes.ours.values();

@@ -296,8 +296,8 @@ impl<'a> PlanInputs<'a> {
         Ok(Ok((blueprint, lack)))
     }
 
-    /// Compares the machines with the blueprint. An adopted one is kept for now: whether it fits is decided
-    /// once it is ours.
+    /// Compares the machines with the blueprint. An adopted one is kept for now: whether it fits is
+    /// decided once it is ours.
     fn diff(&self, blueprint: &Blueprint) -> ReplicaDiff {
         let is_adopted = |it: &&Machine| self.adopted.contains(&it.id);
         let own = self.machines.iter().filter(|it| !is_adopted(it));

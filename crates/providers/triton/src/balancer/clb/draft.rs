@@ -161,8 +161,8 @@ pub(super) async fn rules(
     })
 }
 
-/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its
-/// firewall rules are not its business.
+/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
+/// Its firewall rules are not its business.
 pub(crate) async fn removal(context: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
     let service = &context.request.service;
     let data_center = &context.shared.data_center;

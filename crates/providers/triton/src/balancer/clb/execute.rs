@@ -1,5 +1,5 @@
-//! Executes a plan, step by step, without further decisions. A write is followed until it shows; meanwhile
-//! the step waits without a worker.
+//! Executes a plan, step by step, without further decisions. A write is followed until it shows;
+//! meanwhile the step waits without a worker.
 
 mod create;
 mod nodes;
@@ -189,8 +189,8 @@ impl ClbActions {
         self.again = Some(self.again.map_or(after, |again| again.min(after)));
     }
 
-    /// The addresses that serve now: the machines by ordinal, and as long as some of them do not run, those
-    /// that served before.
+    /// The addresses that serve now: the machines by ordinal, and as long as some of them do not
+    /// run, those that served before.
     fn addresses(&self) -> Vec<IpAddr> {
         let PlanFacts {
             by_ordinal,

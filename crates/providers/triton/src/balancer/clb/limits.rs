@@ -1,4 +1,5 @@
-//! What Services may ask of load balancer machines: they cost money, and an image runs code of its owner's. Pure.
+//! What Services may ask of load balancer machines: they cost money, and an image runs code of its
+//! owner's. Pure.
 
 use bowline_core::Problem;
 

@@ -1,7 +1,7 @@
 //! Compares the load balancer machines that a Service wants with those that it has. Pure.
 //!
-//! Every machine has an ordinal, as in a StatefulSet, at the end of its name. A machine that has to be
-//! replaced stays in service until another one with its ordinal runs.
+//! Every machine has an ordinal, as in a StatefulSet, at the end of its name. A machine that has to
+//! be replaced stays in service until another one with its ordinal runs.
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +60,8 @@ pub(crate) fn stem(cluster_name: &str, service_uid: &str) -> String {
     format!("{cluster_name}-clb-{short}")
 }
 
-/// Whether the tags of a machine name that Service and that cluster. Other machines are never changed.
+/// Whether the tags of a machine name that Service and that cluster. Other machines are never
+/// changed.
 pub(crate) fn is_ours(machine: &Machine, cluster_uid: &str, service_uid: &str) -> bool {
     has_tag(machine, CLUSTER_TAG, cluster_uid) && has_tag(machine, UID_TAG, service_uid)
 }
@@ -220,7 +221,8 @@ impl Blueprint {
 }
 
 impl Wire {
-    /// Whether a card is on this network. One on a network that no list shows is on a network of some pool.
+    /// Whether a card is on this network. One on a network that no list shows is on a network of
+    /// some pool.
     fn is_of(&self, nic: &Nic, networks: &BTreeMap<Uuid, Network>) -> bool {
         let is_unlisted = nic.network.is_none_or(|it| !networks.contains_key(&it));
         let here = nic.network == Some(self.network)

@@ -48,8 +48,8 @@ pub(crate) fn slots(backends: usize) -> u64 {
     slots.clamp(*SLOTS.start(), *SLOTS.end())
 }
 
-/// The wanted metadata. `backends` is how many there are now; `there` what a machine has already: surplus
-/// slots are never taken back, because that interrupts what uses them.
+/// The wanted metadata. `backends` is how many there are now; `there` what a machine has already:
+/// surplus slots are never taken back, because that interrupts what uses them.
 pub(crate) fn wanted(
     portmap: &str,
     settings: &ClbSettings,

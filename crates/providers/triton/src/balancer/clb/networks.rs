@@ -128,7 +128,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The network of the nodes, and what follows their labels, for a machine that is there already.
+    /// The network of the nodes, and what follows their labels, for a machine that is there
+    /// already.
     pub(crate) fn inside(&self) -> Result<(Uuid, String), Problem> {
         self.private(None)
     }
@@ -171,7 +172,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The network that the machines are on already, if all nodes are: another choice would replace them.
+    /// The network that the machines are on already, if all nodes are: another choice would replace
+    /// them.
     fn current(&self) -> Option<Uuid> {
         let inside = |nic: &&Nic| !is_public(nic, self.networks);
         let nics = self.machines.iter().flat_map(|it| it.nics.iter().flatten());

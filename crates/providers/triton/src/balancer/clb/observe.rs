@@ -66,8 +66,8 @@ pub(crate) struct Images {
 }
 
 impl Lookups {
-    /// Images by name or id. A machine whose image has that name, in whatever version, need not be replaced:
-    /// nobody has asked for another one.
+    /// Images by name or id. A machine whose image has that name, in whatever version, need not be
+    /// replaced: nobody has asked for another one.
     pub(crate) async fn images(
         &self,
         data_center: &DataCenter,
@@ -137,8 +137,8 @@ impl Lookups {
     }
 }
 
-/// The load balancer machines of a Service, by id, as the API has them now: a list that is a few seconds old
-/// would not show what an attempt made that died.
+/// The load balancer machines of a Service, by id, as the API has them now: a list that is a few
+/// seconds old would not show what an attempt made that died.
 pub(crate) async fn own(
     data_center: &DataCenter,
     cluster: &str,

@@ -1,8 +1,8 @@
 //! Compares what is wanted with what exists: the steps between. Pure.
 //!
-//! The order: labels on the nodes and their name; machines that are missing, each until it runs; what
-//! changes in place; firewall rules; at last the machines that go. A machine that is replaced goes only
-//! when its successor runs, first from DNS, and a minute later for good.
+//! The order: labels on the nodes and their name; machines that are missing, each until it runs;
+//! what changes in place; firewall rules; at last the machines that go. A machine that is replaced
+//! goes only when its successor runs, first from DNS, and a minute later for good.
 
 mod reconcile;
 
@@ -114,7 +114,8 @@ impl Planned {
     }
 }
 
-/// The steps of the label on nodes, one for each machine; returns the step after which they show it.
+/// The steps of the label on nodes, one for each machine; returns the step after which they show
+/// it.
 pub(crate) fn push_label(
     builder: &mut PlanBuilder,
     labelling: &Labelling,
@@ -174,8 +175,8 @@ pub(crate) fn push_rules(builder: &mut PlanBuilder, rules: &Rules) {
     }
 }
 
-/// The removal of a machine: says the step after which it is gone; none if it is protected, which is not
-/// ours to change.
+/// The removal of a machine: says the step after which it is gone; none if it is protected, which
+/// is not ours to change.
 pub(crate) fn push_removal(
     builder: &mut PlanBuilder,
     machine: &Machine,

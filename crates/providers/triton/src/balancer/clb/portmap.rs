@@ -1,7 +1,7 @@
 //! The port map of a load balancer machine: one designation for each port. Pure.
 //!
-//! The appliance drops what it cannot read without telling anybody, and a port with it. So nothing is
-//! written that is not read back here, by the appliance's own rules, as what was meant.
+//! The appliance drops what it cannot read without telling anybody, and a port with it. So nothing
+//! is written that is not read back here, by the appliance's own rules, as what was meant.
 
 #[cfg(test)]
 mod tests;
@@ -226,8 +226,8 @@ pub(crate) fn join(entries: &[Entry]) -> String {
     texts.join(",")
 }
 
-/// The designations of a Service's ports, ascending, or everything that stands against them: there is no
-/// load balancer for some of the ports only.
+/// The designations of a Service's ports, ascending, or everything that stands against them: there
+/// is no load balancer for some of the ports only.
 pub(crate) fn entries(
     service: &Service,
     settings: &ClbSettings,

@@ -54,8 +54,8 @@ fn claims(context: &DraftContext<'_>, machine: &Machine) -> Vec<Claim> {
     others.filter(names).map(|it| Claim::of(it)).collect()
 }
 
-/// Machines with port map entries that no Service wants: of this one, which named them before, or of one
-/// that is gone.
+/// Machines with port map entries that no Service wants: of this one, which named them before, or
+/// of one that is gone.
 fn leftovers<'a>(
     context: &'a DraftContext<'_>,
     except: Option<Uuid>,
@@ -84,7 +84,8 @@ pub(crate) fn has_left_something(context: &DraftContext<'_>) -> bool {
     !leftovers(context, None).is_empty()
 }
 
-/// Adds the steps that remove unwanted entries; returns the other Services that name those machines.
+/// Adds the steps that remove unwanted entries; returns the other Services that name those
+/// machines.
 pub(crate) fn push_leftovers(
     context: &DraftContext<'_>,
     builder: &mut PlanBuilder,

@@ -1,5 +1,5 @@
-//! The port map of an appliance that somebody else manages, shared by several Services and other people.
-//! Pure.
+//! The port map of an appliance that somebody else manages, shared by several Services and other
+//! people. Pure.
 //!
 //! Ours are the entries on record, letter for letter; everything else stays as it is.
 
@@ -41,8 +41,8 @@ pub(crate) struct SharedMap {
     pub(crate) record: String,
 }
 
-/// The port map from one cluster's point of view. Other clusters write the record too; the labels of its
-/// nodes show which entries are this cluster's.
+/// The port map from one cluster's point of view. Other clusters write the record too; the labels
+/// of its nodes show which entries are this cluster's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) map: &'a SharedMap,
@@ -73,8 +73,8 @@ impl<'a> View<'a> {
         all.filter(|it| !ours.contains(it)).collect()
     }
 
-    /// The map with `entries` for the Service `dedicated`, and for the others what they have in it: each Service
-    /// brings its own in. What a Service that is gone has left goes.
+    /// The map with `entries` for the Service `dedicated`, and for the others what they have in it:
+    /// each Service brings its own in. What a Service that is gone has left goes.
     pub(crate) fn with(&self, own: &ServiceKey, entries: &[String]) -> SharedMap {
         let mut owned: BTreeMap<(&ServiceKey, u16), &str> = BTreeMap::new();
         for text in self.ours() {
@@ -106,8 +106,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Which of a Service's entries can be in the map: not those whose port an older Service or somebody
-    /// else has.
+    /// Which of a Service's entries can be in the map: not those whose port an older Service or
+    /// somebody else has.
     pub(crate) fn admit(&self, own: &Claim, entries: &[Entry]) -> (Vec<String>, Vec<Problem>) {
         let mut admitted = Vec::new();
         let mut problems = Vec::new();
@@ -136,7 +136,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// The port that a designation listens on, also of one that the appliance would drop for another reason.
+/// The port that a designation listens on, also of one that the appliance would drop for another
+/// reason.
 fn listen(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("://")?;
     let digits = rest.split(':').next()?;

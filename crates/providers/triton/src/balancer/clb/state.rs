@@ -14,8 +14,8 @@ use crate::lock;
 
 /// How long no machine is created after a refusal, or after too many have failed.
 pub(crate) const HOLD: Duration = Duration::from_secs(300);
-/// How long a machine that goes is out of DNS before it goes: names are remembered for 30 s, and published
-/// every 10 s.
+/// How long a machine that goes is out of DNS before it goes: names are remembered for 30 s, and
+/// published every 10 s.
 pub(crate) const DRAIN: Duration = Duration::from_secs(60);
 /// How many machines may fail before making more waits for a while.
 pub(crate) const MOST_FAILURES: u32 = 3;
@@ -63,8 +63,8 @@ impl ClbState {
         self.cluster.get_or_init(|| cluster.to_owned());
     }
 
-    /// Why no machine may be created for that Service now. Failures of other machines than `wanted` do not
-    /// count.
+    /// Why no machine may be created for that Service now. Failures of other machines than `wanted`
+    /// do not count.
     pub(crate) fn hold(&self, uid: &str, wanted: &str) -> Option<Hold> {
         let mut all = lock(&self.services);
         let it = all.entry(uid.to_owned()).or_default();
@@ -131,8 +131,8 @@ impl ClbState {
         })
     }
 
-    /// Records whether the better name of backends is shown, if that is known; returns how long it has been
-    /// in use without being shown.
+    /// Records whether the better name of backends is shown, if that is known; returns how long it
+    /// has been in use without being shown.
     pub(crate) fn missed(&self, uid: &str, shown: Option<bool>, used: Option<Form>) -> Duration {
         let Some(shown) = shown else {
             return Duration::ZERO;

@@ -1,5 +1,5 @@
-//! Executes the plan of a DNS name without further decisions: hands the wanted tags to the tag reconciler,
-//! and calls it until they show.
+//! Executes the plan of a DNS name without further decisions: hands the wanted tags to the tag
+//! reconciler, and calls it until they show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -129,7 +129,8 @@ impl CnsActions {
         })
     }
 
-    /// Waits until the writes show. What somebody else has overwritten meanwhile is written once more.
+    /// Waits until the writes show. What somebody else has overwritten meanwhile is written once
+    /// more.
     async fn await_tags(&mut self, puts: bool) -> Result<StepOutcome, CloudError> {
         let works = self.works.iter().filter(|it| it.puts() == puts);
         let works: Vec<Work> = works.cloned().collect();
@@ -251,8 +252,8 @@ impl CnsActions {
         failed
     }
 
-    /// A machine that cannot be read or written holds up no other; if the next one cannot be either, or there is
-    /// none, something else is wrong.
+    /// A machine that cannot be read or written holds up no other; if the next one cannot be
+    /// either, or there is none, something else is wrong.
     fn failed(&mut self, work: &Work, error: CloudError) -> Result<StepOutcome, CloudError> {
         let is_well = |it: &TagOutcome| matches!(it, TagOutcome::Done | TagOutcome::Working { .. });
         let some_are_well = self.outcomes.values().any(is_well) || self.has_targets;

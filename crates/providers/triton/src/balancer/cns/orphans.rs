@@ -1,5 +1,5 @@
-//! Labels on nodes that no Service wants. The plan of any Service removes them; they remain if there is no
-//! Service any more, or if one has invalid settings.
+//! Labels on nodes that no Service wants. The plan of any Service removes them; they remain if
+//! there is no Service any more, or if one has invalid settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -13,8 +13,8 @@ use crate::balancer::targets::{Nodes, carries, recorded};
 use crate::machine_cache::Listing;
 use crate::tags::{self, NODE, Ports, SERVICES, Tags, Wanted};
 
-/// Writes that bring a machine from anything to anything: the list, its record and the mark, one after
-/// the other, for both lists.
+/// Writes that bring a machine from anything to anything: the list, its record and the mark, one
+/// after the other, for both lists.
 const MOST_WRITES: usize = 6;
 
 /// A machine, and one label on it; without one, all of it.
@@ -76,10 +76,12 @@ pub(crate) fn entries(label: &str, ports: &Ports) -> Vec<String> {
 pub(crate) struct CnsRequest<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) nodes: &'a Nodes,
-    /// The labels that are this plan's business; on each, the ports of the machines that are to have it.
+    /// The labels that are this plan's business; on each, the ports of the machines that are to
+    /// have it.
     pub(crate) labels: &'a BTreeMap<String, BTreeMap<Uuid, Ports>>,
     pub(crate) claims: &'a Claims,
-    /// Whether a label without a known Service was put on a machine by one that is too new to be known.
+    /// Whether a label without a known Service was put on a machine by one that is too new to be
+    /// known.
     pub(crate) is_held: &'a dyn Fn(Uuid, &str) -> bool,
     pub(crate) left: &'a BTreeSet<Uuid>,
     /// Machines with a write in flight that the list does not show yet.
@@ -89,8 +91,8 @@ pub(crate) struct CnsRequest<'a> {
 }
 
 impl CnsRequest<'_> {
-    /// The work, machine by machine, those that get a label first. `shows`: whether a machine has a label as
-    /// wanted.
+    /// The work, machine by machine, those that get a label first. `shows`: whether a machine has a
+    /// label as wanted.
     pub(crate) fn works(
         &self,
         listing: &Listing,

@@ -194,8 +194,8 @@ fn primary(machine: &Machine) -> Option<&Nic> {
     nics.iter().find(|nic| nic.primary).or(nics.first())
 }
 
-/// The cards of a machine that are on that network. A public card whose network no list shows is of a
-/// pool, and counts as being on every public entry.
+/// The cards of a machine that are on that network. A public card whose network no list shows is of
+/// a pool, and counts as being on every public entry.
 fn nics_on<'a>(
     machine: &'a Machine,
     network: &'a Network,

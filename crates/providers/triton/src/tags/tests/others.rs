@@ -60,8 +60,8 @@ impl Tool {
         self.write(list).await;
     }
 
-    /// Removes an entry that was there from the beginning. (Who takes back what he has just put there may
-    /// find that it is not there, because of a write of ours that is then restored.)
+    /// Removes an entry that was there from the beginning. (Who takes back what he has just put
+    /// there may find that it is not there, because of a write of ours that is then restored.)
     async fn remove_old(&mut self, list: &'static str) {
         let own = self.lists.entry(list).or_default();
         let old = own.iter().find(|it| it.starts_with(OLD)).cloned();
@@ -206,7 +206,8 @@ fn entries(tags: &Tags, key: &str) -> Vec<String> {
     entries
 }
 
-/// Two Services, groups, and somebody else's tool on each of so many machines, all at the same time.
+/// Two Services, groups, and somebody else's tool on each of so many machines, all at the same
+/// time.
 async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
     let test = Harness::new(count, seed);
     let random = Random::seeded(seed);

@@ -170,8 +170,8 @@ impl Harness {
         outcome
     }
 
-    /// The same until the process dies after that many looks at steps, and all it would have published with it. Says
-    /// whether it ended before.
+    /// The same until the process dies after that many looks at steps, and all it would have
+    /// published with it. Says whether it ended before.
     pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
         let draft = self.draft(name, goal).await.unwrap();
         let mut lost = self.services[name].clone();

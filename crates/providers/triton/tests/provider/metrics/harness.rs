@@ -1,4 +1,5 @@
-//! A data center, its metrics service, a cluster, and the provider that does its chores between them.
+//! A data center, its metrics service, a cluster, and the provider that does its chores between
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;

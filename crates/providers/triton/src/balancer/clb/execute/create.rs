@@ -108,7 +108,8 @@ impl ClbActions {
         })
     }
 
-    /// Until the machine in that seat runs. One that fails, or takes too long, goes with the next plan.
+    /// Until the machine in that seat runs. One that fails, or takes too long, goes with the next
+    /// plan.
     pub(super) async fn await_running(&mut self, ordinal: u8) -> Result<StepOutcome, CloudError> {
         let Some(id) = self.facts.by_ordinal.get(&ordinal).map(|it| it.id) else {
             let message = format!("there is no machine in seat {ordinal} yet");
@@ -143,7 +144,8 @@ impl ClbActions {
         }
     }
 
-    /// A machine came to nothing. The next plan destroys it and makes another one; but not without end.
+    /// A machine came to nothing. The next plan destroys it and makes another one; but not without
+    /// end.
     fn failed(
         &mut self,
         ordinal: u8,

@@ -32,8 +32,8 @@ impl ClbActions {
         Ok(StepOutcome::Done)
     }
 
-    /// Writes the label of one machine, and of no other: it is over when the write is on its way, or cannot be made for
-    /// now.
+    /// Writes the label of one machine, and of no other: it is over when the write is on its way,
+    /// or cannot be made for now.
     pub(super) async fn label(
         &mut self,
         id: Uuid,
@@ -71,7 +71,8 @@ impl ClbActions {
         }
     }
 
-    /// Waits until all nodes show it, or cannot for now: a machine on a dead compute node holds up nothing.
+    /// Waits until all nodes show it, or cannot for now: a machine on a dead compute node holds up
+    /// nothing.
     pub(super) async fn await_labels(
         &mut self,
         labelling: &Labelling,

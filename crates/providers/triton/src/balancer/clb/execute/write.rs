@@ -1,4 +1,5 @@
-//! Changes of machines in place. The cloud applies them some time later: each is followed until it shows.
+//! Changes of machines in place. The cloud applies them some time later: each is followed until it
+//! shows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -165,8 +166,8 @@ impl ClbActions {
         Ok(self.shown(step, id, shows))
     }
 
-    /// Brings the Service's entries into a port map that others write too, or out of it: one Service at a time,
-    /// beginning with what is there now.
+    /// Brings the Service's entries into a port map that others write too, or out of it: one
+    /// Service at a time, beginning with what is there now.
     pub(super) async fn share_map(
         &mut self,
         step: StepId,

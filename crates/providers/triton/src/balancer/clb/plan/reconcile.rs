@@ -84,8 +84,8 @@ impl<'a> Planner<'a> {
         self.base.extend(step);
     }
 
-    /// An address that only one machine can have, and the name of one that came to nothing, are free before the next
-    /// one is made.
+    /// An address that only one machine can have, and the name of one that came to nothing, are
+    /// free before the next one is made.
     fn make_room(&mut self) {
         let wanted = self.wanted;
         for leaving in self.in_the_way() {
