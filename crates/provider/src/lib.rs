@@ -16,6 +16,7 @@ mod migration;
 mod outbox;
 pub mod plan;
 mod settings;
+mod yaml;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
 pub use migration::{MigrateError, Migration, Original};
 pub use outbox::EventOutbox;
 pub use settings::{ConfigErrors, Field, Kind, below, number, row, switch, text};
+pub use yaml::{first_document, first_line};
 
 /// What the program knows about a cloud before it is built.
 pub struct ProviderKind {

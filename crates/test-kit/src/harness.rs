@@ -13,7 +13,7 @@ use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::{Api, Server};
 use serde_json::Value;
 
-use crate::things::cannot_tell;
+use crate::objects::cannot_tell;
 
 /// A world with a simulated server in it.
 pub struct Simulation<S> {

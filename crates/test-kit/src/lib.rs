@@ -21,20 +21,20 @@
 
 mod drive;
 mod harness;
+mod objects;
 pub mod seeds;
 mod service_harness;
 mod table;
-mod things;
 
 pub use drive::{Outcome, PlanRun, drive, steps};
 pub use harness::{
     Harness, Simulation, answer, delay, lookups, presence, same_transcript, status, surroundings,
 };
+pub use objects::{
+    all_found, cannot_tell, found, fresh, gone, named_port, node, port, service, with_node_ip,
+};
 pub use service_harness::{ServiceHarness, key, set};
 pub use table::{begins, ends, pairs, rows, says};
-pub use things::{
-    all_found, cannot_tell, found, fresh, gone, named_port, node, port, service, told,
-};
 
 /// Lets a type be used as what it wraps: `wraps!(NodeHarness => harness: Harness<Cloudscale>)`.
 #[macro_export]

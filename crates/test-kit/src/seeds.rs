@@ -27,7 +27,7 @@ pub trait Life: Sized {
     /// After all tries of a change, when the cloud fails no more.
     async fn recover(&mut self);
     /// One try with settings that are right.
-    async fn ensure_right(&mut self) -> Outcome;
+    async fn ensure_repaired(&mut self) -> Outcome;
     /// All is as wanted, and what is somebody else's is as it was.
     fn check(&self, seed: u64);
     /// Removes the load balancer, and leaves nothing behind.
@@ -48,9 +48,9 @@ pub async fn run<L: Life>(seed: u64) -> String {
         life.recover().await;
     }
     for _ in 0..TRIES {
-        life.ensure_right().await;
+        life.ensure_repaired().await;
     }
-    let last = life.ensure_right().await;
+    let last = life.ensure_repaired().await;
     let steps = &last.good().plan.steps;
     assert!(last.plan.is_empty(), "seed {seed}: {steps:?}");
     life.check(seed);

@@ -1,4 +1,4 @@
-//! What the environment says, checked. There is no configuration file.
+//! Reads and checks the environment. There is no configuration file.
 
 mod table;
 #[cfg(test)]
@@ -17,11 +17,11 @@ pub use table::{
     reference,
 };
 
-/// What one request may take unless told otherwise: changes of a load balancer take seconds.
+/// Default limit of one request: changes of a load balancer take seconds.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Nobody waits longer than an hour for one answer; a larger number is a mistake (milliseconds).
 const LONGEST_TIMEOUT: u64 = 3600;
-/// Once a month is as good as never; `0` says never.
+/// Once a month is as good as never; `0` means never.
 const LONGEST_DRIFT_CHECK_PERIOD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Clone, Debug)]

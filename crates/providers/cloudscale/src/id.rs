@@ -39,7 +39,7 @@ impl ServerId {
         Self::parse(rest.trim_matches(' ')).ok_or_else(|| IdError::Malformed(text.to_owned()))
     }
 
-    /// The canonical provider id. Always there: the form is right by construction.
+    /// The canonical provider id. Always there: the form is valid by construction.
     pub fn provider_id(self) -> Option<ProviderId> {
         ProviderId::parse(&format!("{SCHEME}://{self}")).ok()
     }

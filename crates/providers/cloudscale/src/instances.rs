@@ -1,4 +1,4 @@
-//! Which server is this node, and what is known about it.
+//! Finds the server of each node, and describes it.
 //!
 //! ```text
 //!  nodes ─▶ question ─┬─ up to 3 ids, no names ─▶ GET each ───────────────┬─▶ answer, one per node
@@ -19,7 +19,7 @@ mod answer;
 mod describe;
 #[cfg(test)]
 mod examples;
-mod recognise;
+mod question;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,10 +35,10 @@ use crate::api::{Api, Server, ServerList};
 use crate::id::ServerId;
 use answer::{Knowledge, found};
 use describe::is_renamed;
-use recognise::{Question, question};
+use question::{Question, question};
 
-/// Things that are said only once; then everything may be said again.
-const SAID: usize = 4096;
+/// Bound of messages remembered as reported; beyond, each may be reported again.
+const MOST_REPORTED: usize = 4096;
 
 pub(crate) struct Servers {
     api: Api,
@@ -46,7 +46,7 @@ pub(crate) struct Servers {
     match_by_address: bool,
     /// Void once the token has changed.
     listing: CachedRead<ServerList>,
-    said: SaidOnce,
+    reported: SaidOnce,
 }
 
 impl Servers {
@@ -56,11 +56,11 @@ impl Servers {
             clock,
             match_by_address,
             listing: CachedRead::default(),
-            said: SaidOnce::new(SAID),
+            reported: SaidOnce::new(MOST_REPORTED),
         }
     }
 
-    /// Forgets what another token said.
+    /// Forgets what another token saw.
     pub(crate) fn token_changed(&self) {
         self.listing.invalidate();
     }
@@ -74,7 +74,7 @@ impl Servers {
             .map(
                 |(node, question)| match knowledge.server(index.as_ref(), node, question) {
                     Ok(server) => {
-                        self.tell_renamed(server, node);
+                        self.report_renamed(server, node);
                         found(server, node)
                     }
                     Err(answer) => answer,
@@ -83,8 +83,8 @@ impl Servers {
             .collect()
     }
 
-    /// The servers themselves, for those who need more than a node is told. Always from the list,
-    /// however few the nodes: many Services ask about the same nodes within seconds.
+    /// The servers themselves, for callers that need more than a node's description. Always from
+    /// the list, however few the nodes: many Services ask about the same nodes within seconds.
     pub(crate) async fn servers_of(&self, nodes: &[Arc<Node>]) -> Vec<Result<Server, Lookup>> {
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let ids = ids_of(&questions);
@@ -155,10 +155,9 @@ impl Servers {
 
     /// Whether the list has no server for one of the nodes that go by their names.
     fn some_unknown(&self, nodes: &[Arc<Node>], questions: &[Question], list: &ServerList) -> bool {
-        let index = recognise::Index::new(list, self.match_by_address);
+        let index = question::Index::new(list, self.match_by_address);
         nodes.iter().zip(questions).any(|(node, question)| {
-            *question == Question::Which
-                && matches!(index.recognise(node), recognise::Recognised::Nobody)
+            *question == Question::Which && matches!(index.find(node), question::Match::Nobody)
         })
     }
 
@@ -166,7 +165,7 @@ impl Servers {
         let list = self.api.servers().await?;
         for bad in &list.unreadable {
             let text = bad.to_string();
-            if self.said.is_new(&text) {
+            if self.reported.is_new(&text) {
                 warn!(error = text, "leaving a server out");
             }
         }
@@ -184,8 +183,12 @@ impl Servers {
         }
     }
 
-    fn tell_renamed(&self, server: &Server, node: &Node) {
-        if is_renamed(server, node) && self.said.is_new(&format!("{} {}", node.uid, server.name)) {
+    fn report_renamed(&self, server: &Server, node: &Node) {
+        if is_renamed(server, node)
+            && self
+                .reported
+                .is_new(&format!("{} {}", node.uid, server.name))
+        {
             info!(
                 node = node.name,
                 server = %server.id,

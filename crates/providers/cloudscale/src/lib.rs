@@ -12,7 +12,7 @@
 //! - Names are not unique, and a server can be renamed to any text; the guest's host name does not
 //!   follow. So a name finds the server of a new node only if exactly one server has it, and from
 //!   then on the provider id counts: `cloudscale://<uuid>`.
-//! - A region is a zone without its number. The API does not say it otherwise.
+//! - A region is a zone without its number. The API has no other word for it.
 //! - A server is `running`, `stopped`, or `changing` for some seconds. Only `stopped` is off.
 //! - An object that does not exist is a 404 whose body is empty or a JSON object. A 404 with a page
 //!   in it comes from something in between, or from a wrong URL, and proves nothing.
@@ -22,13 +22,13 @@
 //! - The SMBIOS uuid that a kubelet reports is not the uuid of its server: never match on it.
 //! - A PATCH carries one attribute. Two are refused, so every change is a call of its own.
 //! - A load balancer is `changing` while it is made and for a moment after each write. Before it has
-//!   been ready once it takes no children; later it does, whatever its state. `error` only says that
-//!   its members are down, which is no reason to leave it alone.
-//! - A child that was deleted holds its place (port, pool, address) for some seconds. There is no way
-//!   to see the end of that but to try again: the POST that takes the place is a 400 until then.
+//!   been ready once it takes no children; later it does, whatever its state. `error` only means that
+//!   its members are down, which is no reason not to change it.
+//! - A child that was deleted still occupies its port, pool or address for some seconds. There is no way
+//!   to see the end of that but to try again: a POST for the same is a 400 until then.
 //! - Pools cannot be changed at all, members and listeners in little, and a floating IP cannot be
 //!   unassigned, only moved.
-//! - Names of load balancers are not unique, and tags are all that says whose one is:
+//! - Names of load balancers are not unique, and only tags show the owner:
 //!   `k8s-service-uid`, and `k8s-cluster-name` where the cluster has a name.
 //!
 //! # The parts
@@ -38,7 +38,7 @@
 //!                                 ├─▶ build ─▶ Cloud   ▲        ├─▶ api ─▶ bowline-http
 //!  Surroundings ─ network, time ──┘              └─▶ balancer ──┘
 //!
-//!  id: what a provider id means      annotations: what Services may say
+//!  id: what a provider id means      annotations: the settings of Services
 //! ```
 
 mod api;
@@ -158,7 +158,8 @@ fn first_token(source: &TokenSource) -> Result<(Secret, bool), BuildError> {
     }
 }
 
-/// What is known of a project. The API does not say which one a token belongs to, but a token never changes it.
+/// What is known of a project. The API does not show which one a token belongs to, but a token
+/// never changes it.
 struct Project {
     url: String,
     token: Mutex<Secret>,

@@ -1,8 +1,9 @@
 //! Serving certificates of kubelets: the instance decides, by its name or by the id on its Node.
 //!
-//! A kubelet may ask before it has a Node, so a Node is not needed. Where there is one that names its
-//! instance, that one alone counts; else any instance of the node's name, since names are not unique.
-//! Addresses of private networks are in no instance: a managed network knows to whom it has leased those of its range.
+//! A kubelet may ask before it has a Node, so a Node is not needed. Where there is one that names
+//! its instance, that one alone counts; else any instance of the node's name, since names are not
+//! unique. Addresses of private networks are in no instance: a managed network knows to whom it has
+//! leased those of its range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,10 +19,11 @@ use crate::api::{Instance, InstanceState, PrivateNetwork};
 use crate::id::instance_id;
 use crate::instances::Machines;
 
-/// Private networks that one question reads. An instance is in a few; several of one name do not have many more.
+/// Private networks that one question reads. An instance is in a few; several of one name do not
+/// have many more.
 const MOST_NETWORKS: usize = 64;
 
-/// Says which addresses the instances of one zone have.
+/// Answers which addresses the instances of one zone have.
 pub(crate) struct Certificates {
     machines: Arc<Machines>,
     /// Whether the runner is in `EXOSCALE_SKS_AGENT_RUNNERS`.
@@ -39,7 +41,7 @@ impl ServingCertificates for Certificates {
         ApprovalRules {
             node: NodePart::Optional,
             one_dns_name: true,
-            // Never: what is not right stays pending, as people know it.
+            // Never: an invalid request stays pending, as with the original.
             denies_faults: false,
             approval: Words {
                 reason: "ExoscaleCloudControllerApproved",
@@ -90,11 +92,14 @@ impl Certificates {
     async fn answer(&self, name: &str, node: Option<&Node>) -> Result<MachineAnswer, CloudError> {
         let all = self.machines.all().await?;
         let meant = meant(name, node, &all);
-        let told = told(node);
+        let provided_ips = provided_ips(node);
         let networks = meant
             .iter()
             .flat_map(|it| it.private_networks.iter().flatten());
-        let networks: BTreeSet<Uuid> = networks.copied().filter(|_| !told.is_empty()).collect();
+        let networks: BTreeSet<Uuid> = networks
+            .copied()
+            .filter(|_| !provided_ips.is_empty())
+            .collect();
         if networks.len() > MOST_NETWORKS {
             let message = format!(
                 "instances of node {name} are in {} private networks, and {MOST_NETWORKS} are read at most",
@@ -108,11 +113,11 @@ impl Certificates {
                 known.insert(id, network);
             }
         }
-        let said = self.machines.said_addresses(name, node);
+        let said = self.machines.override_addresses(name, node);
         let machines: Vec<MachineIdentity> = meant
             .into_iter()
             .map(|it| {
-                let (leased, claimed) = private(it, &told, &all, &known);
+                let (leased, claimed) = private(it, &provided_ips, &all, &known);
                 MachineIdentity {
                     addresses: [public(it), leased, said.clone()].concat(),
                     claimed_addresses: claimed,
@@ -146,21 +151,24 @@ fn meant<'a>(
     there.filter(is_meant).collect()
 }
 
-/// The addresses that the kubelet was told, by its own word.
-fn told(node: Option<&Node>) -> Vec<IpAddr> {
-    let told = node.and_then(Node::provided_node_ip).unwrap_or_default();
-    let told = told.split(',').filter_map(|it| it.trim().parse().ok());
-    told.collect()
+/// The kubelet's `--node-ip`, as it reports it.
+fn provided_ips(node: Option<&Node>) -> Vec<IpAddr> {
+    let provided_ips = node.and_then(Node::provided_node_ip).unwrap_or_default();
+    let provided_ips = provided_ips
+        .split(',')
+        .filter_map(|it| it.trim().parse().ok());
+    provided_ips.collect()
 }
 
-/// What the kubelet was told, if there is a private network to have it in.
+/// The kubelet's `--node-ip`, if there is a private network to have it in.
 ///
-/// The kubelet writes that annotation itself, so what is another instance's public address does not become its own by
-/// it, and what a managed private network gives out is its own only if the network says so (the first list). Of the
-/// rest (the second) the cloud knows nothing: what other Nodes show decides.
+/// The kubelet writes that annotation itself, so what is another instance's public address does not
+/// become its own by it, and what a managed private network gives out is its own only if the
+/// network says so (the first list). Of the rest (the second) the cloud knows nothing: what other
+/// Nodes show decides.
 fn private(
     instance: &Instance,
-    told: &[IpAddr],
+    provided_ips: &[IpAddr],
     all: &BTreeMap<Uuid, Instance>,
     networks: &BTreeMap<Uuid, PrivateNetwork>,
 ) -> (Vec<IpAddr>, Vec<IpAddr>) {
@@ -174,7 +182,7 @@ fn private(
     };
     let own = instance.private_networks.iter().flatten();
     let own: Vec<&PrivateNetwork> = own.filter_map(|id| networks.get(id)).collect();
-    for address in told.iter().copied().filter(|it| !is_anothers(it)) {
+    for address in provided_ips.iter().copied().filter(|it| !is_anothers(it)) {
         let mut giving = own.iter().filter(|it| it.gives_out(address)).peekable();
         if giving.peek().is_none() {
             claimed.push(address);

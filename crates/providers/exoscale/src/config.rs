@@ -1,4 +1,4 @@
-//! What the cloud config file and the environment say, checked before anything is asked.
+//! Reads and checks the cloud config file and the environment, before any request.
 
 mod overrides;
 mod raw;
@@ -34,7 +34,7 @@ const NODE_CSR_VALIDATION: &str = "node-csr-validation";
 pub struct Config {
     pub credentials: CredentialSource,
     pub endpoint: Endpoint,
-    /// The zone; none: what the machine says.
+    /// The zone; none: reported by the machine.
     pub zone: Option<Setting<String>>,
     pub instances: InstanceConfig,
     pub load_balancer: LoadBalancerConfig,
@@ -64,7 +64,7 @@ pub enum Endpoint {
 
 #[derive(Clone, Debug, Default)]
 pub struct InstanceConfig {
-    /// Nodes are not looked after.
+    /// Nodes are not managed.
     pub disabled: bool,
     /// The API is never asked about nodes.
     pub external_only: bool,
@@ -73,21 +73,21 @@ pub struct InstanceConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancerConfig {
-    /// Services are not looked after.
+    /// Services are not managed.
     pub disabled: bool,
     /// The pool where none is given and none can be inferred.
     pub default_instance_pool: Option<Uuid>,
-    /// How Services of the policy Local are checked unless they say it.
+    /// Health check of Services with `externalTrafficPolicy: Local` that set none.
     pub local_policy_health_check: LocalPolicyHealthCheck,
 }
 
-/// How Services of `externalTrafficPolicy: Local` are checked unless they say it.
+/// Health check of Services with `externalTrafficPolicy: Local` that set none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LocalPolicyHealthCheck {
     /// By a connection, as the original does: it succeeds on nodes without endpoints too.
     #[default]
     Tcp,
-    /// By a request for `/healthz`, which tells where endpoints are.
+    /// By a request for `/healthz`, which shows where endpoints are.
     Http,
 }
 
@@ -200,7 +200,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The first that says something: the endpoint of the environment (even if it says nothing), its
+    /// The first that is set: the endpoint of the environment (even if it is empty), its
     /// environment, the endpoint of the file, its environment.
     fn endpoint(&mut self, global: &RawGlobal) -> Option<Endpoint> {
         let variable = |it: Variable| Origin::Config(it.name.to_owned());

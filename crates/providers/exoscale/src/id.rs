@@ -1,4 +1,4 @@
-//! Provider ids: `exoscale://<uuid>` for instances, and what overrides say for external nodes.
+//! Provider ids: `exoscale://<uuid>` for instances, and those of overrides for external nodes.
 
 use bowline_core::{Claim, Node};
 use uuid::Uuid;
@@ -23,7 +23,7 @@ pub fn hyphenated(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok())?
 }
 
-/// The instance that a node says it is: by its provider id, or else by what its machine calls itself.
+/// The instance of a node: by its provider id, or else by its system uuid.
 pub(crate) fn instance_of(node: &Node) -> Option<Uuid> {
     match &node.provider_id {
         Some(provider_id) => instance_id(provider_id),
@@ -32,16 +32,16 @@ pub(crate) fn instance_of(node: &Node) -> Option<Uuid> {
 }
 
 /// Whose a node is, by what it carries: its provider id, the name of an external override, or what
-/// its machine calls itself, which is an instance's id if it is an instance. Where the API is not to
-/// be asked, only external overrides count.
+/// its machine calls itself, which is an instance's id if it is an instance. Where the API is not
+/// to be asked, only external overrides count.
 pub(crate) fn claim(node: &Node, config: &InstanceConfig) -> Claim {
     let id = node.provider_id.as_deref().unwrap_or_default();
     let ours = id.is_empty() || id.starts_with(SCHEME) || instance_id(id).is_some();
     if !ours {
         return Claim::Foreign;
     }
-    let said = config.overrides.find(&node.name, Some(id));
-    if said.is_some_and(|said| said.external) {
+    let node_override = config.overrides.find(&node.name, Some(id));
+    if node_override.is_some_and(|node_override| node_override.external) {
         return Claim::Mine;
     }
     if config.external_only {

@@ -1,19 +1,19 @@
-//! Which instance is this node, and what is known about it.
+//! Finds the instance of each node, and describes it.
 //!
 //! ```text
-//!  nodes ─▶ question ─┬─ external: said by the operator, nothing is asked ─────────────────┬─▶ answer
+//!  nodes ─▶ question ─┬─ external: from the override, no request ──────────────────────────┬─▶ answer
 //!           (pure)    ├─ up to 3 ids ─▶ GET each ────────────────────────────┐             │  (pure)
 //!                     └─ more ─▶ the list, ≤ 5 s old ─▶ GET each not settled ─┴─▶ types ────┘
 //! ```
 //!
-//! *Gone* is only ever what a read of that very instance said: a 404, or the state `destroyed` or
+//! *Gone* follows only from a read of that very instance: a 404, or the state `destroyed` or
 //! `expunging`. An instance that the list does not show, shows without a name or type, or shows as
 //! destroyed, is not settled by the list and is read by itself. The list shows every field that is
 //! used here, so that for nodes whose instances live nothing is read one by one.
 //!
-//! When very many are not settled at once, only the first [`CONFIRMATIONS`] of them, in the order of
-//! their ids, are read in one look-up, and the others are *cannot tell*. The order is the same in
-//! every look-up, so that the same nodes collect the two looks that the deletion guard wants.
+//! When very many are not settled at once, only the first [`CONFIRMATIONS`] of them, in the order
+//! of their ids, are read in one look-up, and the others are *cannot tell*. The order is the same
+//! in every look-up, so that the same nodes collect the two looks that the deletion guard wants.
 //!
 //! A role that allows to get instances but not to list them is enough: then each is read.
 
@@ -43,13 +43,13 @@ use permission::Permission;
 use question::{Question, question};
 use types::Types;
 
-/// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each, 4,800
-/// instances fit in, and the look-up ends before its own limit of two minutes.
+/// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each,
+/// 4,800 instances fit in, and the look-up ends before its own limit of two minutes.
 const READING_TIME: Duration = Duration::from_secs(60);
 /// Instances found lately that are remembered for the check read, where nothing can be listed.
 const WITNESSES: usize = 3;
-/// Things that are said only once; then everything may be said again.
-const SAID: usize = 1024;
+/// Bound of messages remembered as reported; beyond, each may be reported again.
+const MOST_REPORTED: usize = 1024;
 
 pub(crate) struct Machines {
     api: Api,
@@ -61,7 +61,7 @@ pub(crate) struct Machines {
     /// Void once the credentials have changed.
     listing: CachedRead<Listing>,
     witnesses: Mutex<BTreeSet<Uuid>>,
-    said: SaidOnce,
+    node_override: SaidOnce,
 }
 
 /// By id.
@@ -78,11 +78,11 @@ impl Machines {
             may_list: Permission::new("list-instances", "instances are read one by one"),
             listing: CachedRead::default(),
             witnesses: Mutex::default(),
-            said: SaidOnce::new(SAID),
+            node_override: SaidOnce::new(MOST_REPORTED),
         }
     }
 
-    /// Forgets what other credentials said, and what their role did not allow.
+    /// Forgets what other credentials saw, and what their role did not allow.
     pub(crate) fn credentials_changed(&self) {
         self.listing.invalidate();
         self.witnesses().clear();
@@ -90,13 +90,13 @@ impl Machines {
         self.types.credentials_changed();
     }
 
-    /// Whether a node says that it is in another zone. Those that the operator describes are where he says.
+    /// Whether a node is labelled with another zone, and has no override.
     pub(crate) fn is_elsewhere(&self, node: &Node) -> bool {
-        let said = self
+        let node_override = self
             .config
             .overrides
             .find(&node.name, node.provider_id.as_deref());
-        said.is_none() && answer::elsewhere(node, &self.zone).is_some()
+        node_override.is_none() && answer::elsewhere(node, &self.zone).is_some()
     }
 
     /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
@@ -104,8 +104,8 @@ impl Machines {
         Ok(self.listing.recent(LIST_AGE, self.list()).await?.value)
     }
 
-    /// A private network; none if there is none of that id, or if the role does not allow to read it, as the original's
-    /// does not.
+    /// A private network; none if there is none of that id, or if the role does not allow to read
+    /// it, as the original's does not.
     pub(crate) async fn private_network(
         &self,
         id: Uuid,
@@ -119,11 +119,14 @@ impl Machines {
         }
     }
 
-    /// The addresses that the operator gives to an instance's node, instead of what the cloud knows.
-    pub(crate) fn said_addresses(&self, name: &str, node: Option<&Node>) -> Vec<IpAddr> {
+    /// The addresses that the operator gives to an instance's node, instead of what the cloud
+    /// knows.
+    pub(crate) fn override_addresses(&self, name: &str, node: Option<&Node>) -> Vec<IpAddr> {
         let id = node.and_then(|it| it.provider_id.as_deref());
-        let said = self.config.overrides.find(name, id);
-        let addresses = said.filter(|it| !it.external).map(|it| &it.addresses);
+        let node_override = self.config.overrides.find(name, id);
+        let addresses = node_override
+            .filter(|it| !it.external)
+            .map(|it| &it.addresses);
         let addresses = addresses.into_iter().flatten();
         addresses.filter_map(|it| it.address.parse().ok()).collect()
     }
@@ -173,8 +176,8 @@ impl Machines {
         }
     }
 
-    /// Reads all of them. If they are many, the first one tells whether the others are worth it: where
-    /// nothing at all is allowed, it is not the list that the role lacks.
+    /// Reads all of them. If they are many, the first one shows whether the others are worth it:
+    /// where nothing at all is allowed, it is not the list that the role lacks.
     async fn gather_one_by_one(
         &self,
         mut ids: BTreeSet<Uuid>,
@@ -218,7 +221,7 @@ impl Machines {
         let list = self.api.instances().await?;
         for bad in &list.bad {
             let text = bad.to_string();
-            if self.said.is_new(&text) {
+            if self.node_override.is_new(&text) {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
@@ -322,7 +325,7 @@ fn ids_of(questions: &[Question<'_>]) -> BTreeSet<Uuid> {
     ids.collect()
 }
 
-/// The instances about which the list does not say enough.
+/// The instances that the list alone does not settle.
 fn unsettled(ids: &BTreeSet<Uuid>, list: &BTreeMap<Uuid, Instance>) -> BTreeSet<Uuid> {
     let settled = |id: &Uuid| {
         list.get(id)

@@ -2,10 +2,10 @@
 //!
 //! # The cloud
 //!
-//! Zones (`ch-gva-2`, `at-vie-1`, …) that share an account and nothing else: each has an API host of
-//! its own, and the same path on two hosts shows two different sets of things. Load balancers are
-//! network load balancers (NLB) of one public IPv4 address, whose listeners ("services") each send
-//! to one instance pool; the NLB follows the members of the pool by itself.
+//! Zones (`ch-gva-2`, `at-vie-1`, …) that share an account and nothing else: each has an API host
+//! of its own, and the same path on two hosts shows two different sets of objects. Load balancers
+//! are network load balancers (NLB) of one public IPv4 address, whose listeners ("services") each
+//! send to one instance pool; the NLB follows the members of the pool by itself.
 //!
 //! # Its API, and what to know about it
 //!
@@ -114,7 +114,7 @@ pub async fn build(
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
     let account = Account {
-        place: [base.to_string(), zone.clone()],
+        endpoint_and_zone: [base.to_string(), zone.clone()],
         key: Arc::default(),
     };
     let http = client(base);
@@ -187,12 +187,12 @@ struct Exoscale {
     account: Account,
 }
 
-/// Which organisation is seen, and where. A key belongs to one organisation for ever, and no secret is needed to tell
-/// it from others. A new key of the same organisation has to show that it is.
+/// Which organisation is seen, and where. A key belongs to one organisation for ever, and no secret
+/// is needed to tell it from others. A new key of the same organisation has to show that it is.
 #[derive(Clone)]
 struct Account {
     /// The endpoint and the zone.
-    place: [String; 2],
+    endpoint_and_zone: [String; 2],
     /// The key in use; empty as long as there is none.
     key: Arc<Mutex<String>>,
 }
@@ -207,7 +207,7 @@ impl Account {
     }
 
     fn identity(&self) -> Secret {
-        let [endpoint, zone] = &self.place;
+        let [endpoint, zone] = &self.endpoint_and_zone;
         account_identity([PROVIDER, endpoint, zone, &self.key()])
     }
 }

@@ -1,9 +1,9 @@
-//! Waiting for an operation without holding anybody: when to look again, and what a look says.
+//! Waits for an operation without blocking a worker: when to look again, and what a look shows.
 //! Pure; the caller makes the calls and puts the work aside in between.
 //!
 //! ```text
 //!  write ─▶ Operation ─▶ Waiting::begin ─┬─ Done, or an error: it was over at once
-//!                                        └─ Wait(after) ─▶ Api::operation ─▶ Waiting::heard ─┐
+//!                                        └─ Wait(after) ─▶ Api::operation ─▶ Waiting::answered ┐
 //!                                              ▲─────────────────────────────────────────────┘
 //! ```
 
@@ -21,8 +21,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 /// So many looks in a row may fail, whatever the error: the official clients' patience, and enough
 /// for a change of credentials.
 pub(crate) const FAILED_LOOKS: u32 = 5;
-/// Up to here it is looked at every second: most operations take a few seconds, and the original's looks every three
-/// seconds are not to find out sooner.
+/// Up to here it is looked at every second: most operations take a few seconds, and the original's
+/// looks every three seconds are not to find out sooner.
 const SOON: Duration = Duration::from_secs(6);
 /// The vendor's cadence begins here; before, looks come sooner.
 const VENDORS_CADENCE: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Takes the first answer of a write, which may be the last. `what` says which write it was, in
+    /// Takes the first answer of a write, which may be the last. `what` names the write, in
     /// words that follow "waiting for": `creation of load balancer x`.
     pub(crate) fn begin(
         what: impl Into<String>,
@@ -101,7 +101,7 @@ impl Waiting {
         })
     }
 
-    pub(crate) fn heard(
+    pub(crate) fn answered(
         &mut self,
         answer: Result<Operation, CloudError>,
         now: Instant,
@@ -137,12 +137,12 @@ fn succeeded(what: &str, operation: &Operation) -> Result<bool, CloudError> {
     let id = operation.id.map(|id| format!(" {id}")).unwrap_or_default();
     let about = operation.reference.as_ref().map(described);
     let about = about.unwrap_or_default();
-    let said = |before: &str, text: &Option<String>| {
+    let part = |before: &str, text: &Option<String>| {
         let text = text.as_ref().map(|text| format!("{before}{text}"));
         text.unwrap_or_default()
     };
-    let reason = said(", reason ", &operation.reason);
-    let message = said(": ", &operation.message);
+    let reason = part(", reason ", &operation.reason);
+    let message = part(": ", &operation.message);
     let text = format!("{what} failed: operation{id}{about}, state {state}{reason}{message}");
     Err(CloudError::new(kind(operation), text))
 }
@@ -154,7 +154,7 @@ fn described(reference: &OperationReference) -> String {
     format!(" ({})", format!("{command} {id}").trim())
 }
 
-/// Which kind of error a failed operation is. Not found is not said: what is missing need not be
+/// Which kind of error a failed operation is. Never *not found*: what is missing need not be
 /// what was asked about.
 fn kind(operation: &Operation) -> CloudErrorKind {
     if operation.state == OperationState::Timeout {

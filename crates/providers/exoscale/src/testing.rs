@@ -1,5 +1,5 @@
-//! A small API for the tests of this crate: zones, instances, and keys that may be refused. Whatever
-//! else is asked is answered with a finished operation.
+//! A small API for the tests of this crate: zones, instances, and keys that may be refused.
+//! Whatever else is asked is answered with a finished operation.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! Which zone this is, and where its API is.
 //!
-//! The zone is configured, or the machine says it: on a small CD-ROM that every instance has, or at
-//! the metadata server, which only instances with a public address reach.
+//! The zone is configured, or the machine reports it: on a small CD-ROM that every instance has, or
+//! at the metadata server, which only instances with a public address reach.
 
 mod cdrom;
 
@@ -52,7 +52,8 @@ pub enum ZoneError {
     ListedTwice { zone: String },
     #[error("could not create Exoscale client: the endpoint of zone {zone:?} cannot be used")]
     Endpoint { zone: String, source: BaseUrlError },
-    /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with, could be read.
+    /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with,
+    /// could be read.
     #[error(
         "could not create Exoscale client: the list of zones gives zone {zone:?} an endpoint that is not https, which is \
          used only if the configured endpoint is http on loopback"
@@ -105,9 +106,9 @@ impl Machine {
             .request_timeout(METADATA_REQUEST)
             .call_deadline(METADATA_LIMIT)
             .build();
-        let said = |error: CallError| error_chain(&error);
+        let chain = |error: CallError| error_chain(&error);
         let reply = http.get(Route::new(AVAILABILITY_ZONE)).send().await;
-        let reply = reply.map_err(said)?;
+        let reply = reply.map_err(chain)?;
         let status = reply.status();
         if status != 200 {
             return Err(format!("it answered {status}"));
@@ -140,8 +141,8 @@ fn availability_zone(text: &str) -> Option<&str> {
     zones.next().map(|(_, value)| value.trim())
 }
 
-/// Whether it looks like a zone: `^[a-z]{2}-[a-z]{2,4}-[0-9]$`. What a machine says is checked more
-/// than what a person says: it may come from anybody's server.
+/// Whether it looks like a zone: `^[a-z]{2}-[a-z]{2,4}-[0-9]$`. A machine's answer is checked more
+/// than a person's setting: it may come from any server.
 fn is_zone(text: &str) -> bool {
     let letters = |part: &str, least, most| {
         (least..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_lowercase())
@@ -158,7 +159,7 @@ fn is_zone(text: &str) -> bool {
     }
 }
 
-/// The zone: configured, or what the machine says.
+/// The zone: configured, or reported by the machine.
 pub(crate) async fn find(config: &Config, machine: &Machine) -> Result<String, ZoneError> {
     match &config.zone {
         Some(zone) => Ok(zone.value.clone()),
@@ -196,7 +197,8 @@ pub(crate) async fn endpoint(
     }
 }
 
-/// Whether that is an API of this very machine without TLS: a simulator or a tunnel, whose zones may be so as well.
+/// Whether that is an API of this very machine without TLS: a simulator or a tunnel, whose zones
+/// may be so as well.
 fn is_plain_loopback(configured: &BaseUrl) -> bool {
     let url = configured.url();
     let is_here = match url.host() {

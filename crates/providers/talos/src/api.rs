@@ -1,13 +1,13 @@
 //! The machines' API: typed questions, and one way to ask them. Nothing here decides about nodes.
 //!
 //! ```text
-//!  question ─▶ a turn ─▶ endpoints in order ─▶ line (HTTP/2, TLS) ─▶ apid ─▶ the machine of `node`
+//!  question ─▶ a permit ▶ endpoints in order ─▶ line (HTTP/2, TLS) ─▶ apid ─▶ the machine of `node`
 //!                ▲           │ nobody there, a worker: the next        │
 //!                └── once ◀──┴── lost or refused: read the talosconfig ◀┘
 //! ```
 //!
-//! Only machines of the control plane pass a question on, and only they are called: the machine that is
-//! meant stands in a header. All questions travel on one connection to each endpoint.
+//! Only machines of the control plane pass a question on, and only they are called: the machine
+//! that is meant stands in a header. All questions travel on one connection to each endpoint.
 
 mod endpoints;
 mod error;
@@ -39,7 +39,7 @@ use tracing::debug;
 
 use crate::credentials::{Credentials, Keyring};
 use crate::endpoint::Endpoint;
-use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::instances::machine::{MachineAddress, PlatformMetadata, SystemInformation};
 use endpoints::Endpoints;
 pub(crate) use error::ApiError;
 use line::{Line, Lines};
@@ -47,8 +47,8 @@ use line::{Line, Lines};
 /// How long a question may take, endpoints that do not answer included. A machine answers in
 /// milliseconds; an endpoint would wait for a dead one for twenty seconds.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
-/// How many questions are on their way at once. One of them waits up to [`CALL_DEADLINE`] for a dead
-/// machine, so that it takes as many dead ones to hold up the others.
+/// How many questions are on their way at once. One of them waits up to [`CALL_DEADLINE`] for a
+/// dead machine, so that it takes as many dead ones to hold up the others.
 pub(crate) const CALLS: usize = 256;
 /// What one answer may hold, as the official client allows it.
 const LARGEST_MESSAGE: usize = 32 * 1024 * 1024;
@@ -66,9 +66,9 @@ pub(crate) struct Api {
     pub(crate) keyring: Keyring,
     endpoints: Endpoints,
     lines: Lines,
-    turns: Semaphore,
+    permits: Semaphore,
     outbox: EventOutbox,
-    /// Is told of answers, so that more can be learnt while somebody answers.
+    /// Notified of answers, so that more can be learnt while something answers.
     answered: Notify,
 }
 
@@ -89,7 +89,7 @@ impl Api {
             keyring,
             endpoints: Endpoints::new(random),
             lines: Lines::default(),
-            turns: Semaphore::new(CALLS),
+            permits: Semaphore::new(CALLS),
             outbox: EventOutbox::default(),
             answered: Notify::new(),
         }
@@ -120,7 +120,7 @@ impl Api {
         Ok(reading::one::<NodenameSpec>(&found)?.nodename)
     }
 
-    /// What a machine's firmware says; nothing where there is none.
+    /// A machine's firmware facts; none where there is no firmware.
     pub(crate) async fn system_information(
         &self,
         machine: IpAddr,
@@ -152,7 +152,8 @@ impl Api {
         self.ask(&Question::Version, None).await.map(drop)
     }
 
-    /// Finds out which machines are of the control plane, for when none of the named endpoints answers.
+    /// Finds out which machines are of the control plane, for when none of the named endpoints
+    /// answers.
     pub(crate) async fn learn(&self) {
         let question = Question::List(MemberSpec::list());
         match self.ask_quietly(&question, None).await {
@@ -187,7 +188,7 @@ impl Api {
         machine: Option<IpAddr>,
     ) -> Result<Vec<Resource>, ApiError> {
         // Nobody closes it.
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         let asked = Mutex::default();
         let asking = timeout(CALL_DEADLINE, self.insist(question, machine, &asked));
         let answer = asking.await;
@@ -197,8 +198,8 @@ impl Api {
         })
     }
 
-    /// Asks, and once more if the connection did not hold: the credentials may have changed. With TLS 1.3
-    /// a refusal looks like any other loss.
+    /// Asks, and once more if the connection did not hold: the credentials may have changed. With
+    /// TLS 1.3 a refusal looks like any other loss.
     async fn insist(
         &self,
         question: &Question,

@@ -1,16 +1,18 @@
-//! Serving certificates of kubelets: the machine says what is its own, where it can be asked.
+//! Serving certificates of kubelets: the machine confirms its names and addresses, where it can be
+//! asked.
 //!
 //! ```text
 //!  Node ─▶ what it shows ─┬─ machines can be asked ─▶ who answers there, is it this node's? ─▶ what both say
 //!                         └─ they cannot ──────────▶ what the Node claims, unless somebody else shows it too
 //! ```
 //!
-//! A kubelet writes its own Node's status and annotations, so they prove nothing. The machine at the node's address
-//! answers with a certificate of its own, and tells its node name and its addresses. Members of the cluster are what
-//! machines publish about themselves elsewhere; they are never asked for this.
+//! A kubelet writes its own Node's status and annotations, so they prove nothing. The machine at
+//! the node's address answers with a certificate of its own, and reports its node name and its
+//! addresses. Members of the cluster are what machines publish about themselves elsewhere; they are
+//! never asked for this.
 //!
-//! Nodes of other systems have no machine to ask. What their kubelets say about the system counts only as long as no
-//! machine has described the node before: that label no kubelet can remove.
+//! Nodes of other systems have no machine to ask. What their kubelets say about the system counts
+//! only as long as no machine has described the node before: that label no kubelet can remove.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,7 +24,7 @@ use bowline_core::{
 };
 
 use crate::api::{Api, ApiError};
-use crate::labels::PLATFORM;
+use crate::instances::labels::PLATFORM;
 use crate::metrics::Metrics;
 use crate::ownership::{Kind, kind};
 
@@ -86,7 +88,7 @@ fn has_a_machine(node: &Node) -> bool {
     kind(&node.os_image) != Kind::Other || node.labels.contains_key(PLATFORM)
 }
 
-/// Asks the machine at one of the node's addresses that says that it is this node's.
+/// Asks the machine at one of the node's addresses that reports this node's name.
 async fn ask(api: &Api, node: &Node) -> MachineAnswer {
     let shown = claimed(node);
     let mut error = CloudError::new(
@@ -97,7 +99,7 @@ async fn ask(api: &Api, node: &Node) -> MachineAnswer {
     for address in asked_at(node) {
         match confirmed(api, node, address, &shown).await {
             Ok(Ok(identity)) => return MachineAnswer::Machines(vec![identity]),
-            Ok(Err(said)) => stranger = Some(mismatch(address, &said, &node.name)),
+            Ok(Err(name)) => stranger = Some(mismatch(address, &name, &node.name)),
             Err(failed) => {
                 let text = format!("the machine of Node {} at {address}", node.name);
                 error = CloudError::new(failed.kind(), text).caused_by(failed);
@@ -110,20 +112,21 @@ async fn ask(api: &Api, node: &Node) -> MachineAnswer {
     )
 }
 
-pub(crate) fn mismatch(address: IpAddr, said: &str, node: &str) -> String {
-    format!("the machine at {address} says that its node is {said:?}, not {node:?}")
+pub(crate) fn mismatch(address: IpAddr, name: &str, node: &str) -> String {
+    format!("the machine at {address} reports that its node is {name:?}, not {node:?}")
 }
 
-/// What of that the machine at an address says it has; or the name of the node that it says it is.
+/// The part of that which the machine at an address confirms; or the other node name that it
+/// reports.
 async fn confirmed(
     api: &Api,
     node: &Node,
     address: IpAddr,
     shown: &MachineIdentity,
 ) -> Result<Result<MachineIdentity, String>, ApiError> {
-    let said = api.node_name(address).await?;
-    if said != node.name {
-        return Ok(Err(said));
+    let name = api.node_name(address).await?;
+    if name != node.name {
+        return Ok(Err(name));
     }
     let listed = api.addresses(address).await?;
     let listed: BTreeSet<IpAddr> = listed.iter().map(|it| it.address.to_canonical()).collect();
@@ -167,7 +170,7 @@ fn provided(node: &Node) -> impl Iterator<Item = IpAddr> {
     provided.filter_map(|it| it.trim().parse().ok())
 }
 
-/// What a Node says of itself: the addresses its kubelet was given, and those in its status.
+/// The Node's own claims: its kubelet's `--node-ip`, and the addresses in its status.
 fn claimed(node: &Node) -> MachineIdentity {
     let mut addresses: Vec<IpAddr> = provided(node).collect();
     let mut names = Vec::new();
@@ -178,7 +181,8 @@ fn claimed(node: &Node) -> MachineIdentity {
             }
             AddressKind::Hostname | AddressKind::InternalDns | AddressKind::ExternalDns => {
                 names.push(listed.address.clone());
-                // The original compared texts with all of them, and a machine may be named by its address.
+                // The original compared texts with all of them, and a machine may be named by its
+                // address.
                 addresses.extend(listed.address.parse::<IpAddr>());
             }
             AddressKind::Other(_) => {}

@@ -1,12 +1,13 @@
 //! What the environment and the cloud config file say, checked.
 //!
-//! The file is that of the original: YAML, its first document, keys in their exact case, unknown ones
-//! without effect. A file that worked must go on working: only what would have stopped every node, or the
-//! process, is refused ([`ConfigError`]). All else that is wrong is a [`Finding`], with its place.
+//! The file is that of the original: YAML, its first document, keys in their exact case, unknown
+//! ones without effect. A file that worked must go on working: only what would have stopped every
+//! node, or the process, is refused ([`ConfigError`]). All else that is wrong is a [`Finding`],
+//! with its path.
 
 mod environment;
-mod keys;
 mod raw;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -25,13 +26,13 @@ pub const LARGEST_FILE: usize = 1024 * 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// `global.clusterName`; empty if it is not said, or not usable.
+    /// `global.clusterName`; empty if it is not set, or not usable.
     cluster_name: String,
     /// Whether IPv6 comes first, in dialling and among external addresses.
     pub prefer_ipv6: bool,
     pub rules: Rules,
-    /// `global.enforceTransformations`, which the original does not know and does not mind: whether rules
-    /// own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
+    /// `global.enforceTransformations`, which the original does not know and does not mind: whether
+    /// rules own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
     pub enforce: bool,
     /// `global.endpoints` of old files, for when `TALOS_ENDPOINTS` is not set.
     pub endpoints: Vec<String>,
@@ -80,21 +81,21 @@ fn joined(findings: &[Finding]) -> String {
 }
 
 impl Config {
-    /// Reads and checks a file's text. An empty one says nothing, which is allowed.
+    /// Reads and checks a file's text. An empty one is allowed.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         if text.len() > LARGEST_FILE {
             let message = format!("it is larger than {LARGEST_FILE} bytes");
             return Err(ConfigError::Decode(message));
         }
         let raw = RawConfig::read(text)?;
-        let seen = keys::read(text);
+        let seen = table::read(text);
         let mut findings = seen.findings;
         let rules = Rules::new(raw.rules());
         let problems = rules.problems();
         let fatal = problems.iter().any(|problem| problem.fatal);
         findings.extend(problems.iter().map(|problem| Finding {
             severity: Severity::Error,
-            path: format!("{}.{}", problem.place, problem.part),
+            path: format!("{}.{}", problem.position, problem.part),
             message: problem.message.clone(),
         }));
         if fatal {
@@ -124,13 +125,13 @@ impl Config {
 
     /// The cluster's name: that of the file, or else `other`, if it can be the value of a label.
     pub fn cluster_name(&self, other: Option<&str>) -> Option<String> {
-        let said = (!self.cluster_name.is_empty()).then_some(self.cluster_name.as_str());
+        let own = (!self.cluster_name.is_empty()).then_some(self.cluster_name.as_str());
         // A file that names its cluster unusably means no label, not another name.
         let spoiled = self
             .findings
             .iter()
             .any(|it| it.path == "global.clusterName");
         let other = other.filter(|name| !spoiled && !name.is_empty() && is_label_value(name));
-        said.or(other).map(str::to_owned)
+        own.or(other).map(str::to_owned)
     }
 }

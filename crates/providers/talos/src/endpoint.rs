@@ -25,8 +25,8 @@ pub struct EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an address, a host name, either with a port, or a URL. Without a port it is [`PORT`], or
-    /// that of HTTPS where the text is a URL of it.
+    /// Reads an address, a host name, either with a port, or a URL. Without a port it is [`PORT`],
+    /// or that of HTTPS where the text is a URL of it.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = |reason| EndpointError {
             text: text.to_owned(),
@@ -41,8 +41,9 @@ impl Endpoint {
                 (host, if secure { HTTPS_PORT } else { PORT })
             }
         };
-        let (host, said) = split(authority).ok_or_else(|| wrong("its brackets do not match"))?;
-        let port = match said {
+        let (host, port_text) =
+            split(authority).ok_or_else(|| wrong("its brackets do not match"))?;
+        let port = match port_text {
             None => port,
             Some(text) => text
                 .parse()

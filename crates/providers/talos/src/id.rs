@@ -1,7 +1,7 @@
-//! Provider ids: what a machine reports, what takes its place, and whose an id is.
+//! Provider ids: what a machine reports, what replaces it, and which cloud an id belongs to.
 //!
-//! A machine reports the id of its cloud (`hcloud://4711`). Where the platform has none the id is made
-//! of platform and address: `talos://metal/10.0.0.5`.
+//! A machine reports the id of its cloud (`hcloud://4711`). Where the platform has none the id is
+//! made of platform and address: `talos://metal/10.0.0.5`.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use bowline_core::Claim;
 use bowline_templates::GoRegex;
 use thiserror::Error;
 
-use crate::machine::PlatformMetadata;
+use crate::instances::machine::PlatformMetadata;
 
 /// What stands before `://` in the ids that this provider makes.
 pub const SCHEME: &str = "talos";
@@ -53,8 +53,8 @@ pub fn fallback(platform: &str, node_ip: IpAddr) -> String {
     format!("{SCHEME}://{platform}/{node_ip}")
 }
 
-/// The id before any rule: what the machine reports, or else the fallback; Azure's in lower case where
-/// Azure itself does not mind.
+/// The id before any rule: what the machine reports, or else the fallback; Azure's in lower case
+/// where Azure itself does not mind.
 pub fn provider_id(metadata: &PlatformMetadata, node_ip: IpAddr) -> Result<String, IdError> {
     let id = if metadata.provider_id.is_empty() {
         fallback(&metadata.platform, node_ip)
@@ -76,8 +76,8 @@ fn lower_resource_group(id: &str) -> Result<String, IdError> {
     Ok(id.replacen(group, &group.to_lowercase(), 1))
 }
 
-/// Whether the platform's metadata has arrived: right after boot a machine knows only its platform, and
-/// an id made of that would stay for ever. A rule that sets the id makes waiting needless.
+/// Whether the platform's metadata has arrived: right after boot a machine knows only its platform,
+/// and an id made of that would stay for ever. A rule that sets the id makes waiting needless.
 pub fn is_ready(metadata: &PlatformMetadata, a_rule_sets_the_id: bool) -> bool {
     let id = metadata.provider_id.as_str();
     let hollow = id.is_empty() || id.ends_with('/') || id == ".";

@@ -127,11 +127,11 @@ fn migrate(
     if let Some(path) = original.variable(CONFIG.0).or(home) {
         settings.insert(CONFIG.1.to_owned(), json!(path));
     }
-    let said = original.variable(ENDPOINTS.0);
-    let said = said.map(|it| json!(it.split(',').collect::<Vec<_>>()));
+    let endpoints = original.variable(ENDPOINTS.0);
+    let endpoints = endpoints.map(|it| json!(it.split(',').collect::<Vec<_>>()));
     // A key of old files.
     let old = || migration.ignored("global.endpoints");
-    if let Some(endpoints) = said.or_else(old) {
+    if let Some(endpoints) = endpoints.or_else(old) {
         settings.insert(ENDPOINTS.1.to_owned(), endpoints);
     }
     Ok(settings)

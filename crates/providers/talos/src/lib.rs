@@ -1,47 +1,43 @@
-//! The Talos Linux provider: what machines say about themselves, wherever they run.
+//! The Talos Linux provider: asks machines about themselves, wherever they run.
 //!
 //! # The cloud
 //!
-//! None: Talos is an operating system whose machines answer over gRPC. A machine has read the metadata of
-//! its platform at boot, so that it can be asked for its provider id, zone, type and addresses without any
-//! cloud's credentials. One provider serves clusters that span clouds and bare metal.
+//! None: Talos is an operating system whose machines answer over gRPC. A machine has read the
+//! metadata of its platform at boot, so that it can be asked for its provider id, zone, type and
+//! addresses without any cloud's credentials. One provider serves clusters that span clouds and
+//! bare metal.
 //!
 //! # What to know about it
 //!
 //! - A machine is found by address alone: the annotation that the kubelet writes for `--node-ip`.
 //! - Right after boot a machine knows only which platform it runs on. An id made of that would stay for ever,
 //!   so platforms that have ids are waited for ([`id::is_ready`]).
-//! - The id is that of the machine's cloud. Who initialises a node and who answers for its existence may
-//!   be two ([`ownership`]).
+//! - The id is that of the machine's cloud. The cloud that initialises a node and the cloud that knows
+//!   whether it exists may be two ([`ownership`]).
 //! - Public addresses are on the link `external` where the platform knows them, and on the machine's own links
-//!   elsewhere ([`addresses`]).
+//!   elsewhere ([`instances::addresses`]).
 //! - Operators change all of that with rules, whose values are Go templates ([`transform`]).
 //!
 //! # The parts
 //!
 //! ```text
 //!  talosconfig ─ endpoint ─▶ credentials ─ follow the file ─┐
-//!  config ─ environment, file, checked ─▶ settings ─────────┼─▶ build ─▶ Cloud ─┬─▶ machines ─┐
+//!  config ─ environment, file, checked ─▶ settings ─────────┼─▶ build ─▶ Cloud ─┬─▶ instances ┐
 //!                                                           │                   ├─▶ networks ─┼─▶ api ─▶ machines' gRPC
 //!                                                           │                   └─▶ certificates (or the Node alone)
-//!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance with its marks
-//!                               id · transform · addresses · labels
-//!  ownership, lifecycle: whose duty, still there?
+//!  instances: machine ─ its answers ──▶ describe: recognise ─▶ describe ──▶ instance with its metadata
+//!                                         id · transform · addresses · labels
+//!  ownership: which cloud owns a node; instances/lifecycle: does its machine still exist?
 //! ```
 
-pub mod addresses;
 mod api;
 mod certificates;
 pub mod config;
 mod credentials;
-pub mod describe;
 pub mod endpoint;
 pub mod id;
+pub mod instances;
 mod kind;
-pub mod labels;
-pub mod lifecycle;
-pub mod machine;
-mod machines;
 mod metrics;
 mod networks;
 pub mod ownership;
@@ -70,20 +66,20 @@ use tracing::info;
 use api::Api;
 use certificates::Certificates;
 use credentials::Keyring;
-use machines::Machines;
+use instances::Machines;
 use networks::MachineNetworks;
 use settings::{CloudConfig, Settings};
 
 pub use api::CALL_DEADLINE;
 pub use config::{Config, ConfigError, Environment};
 pub use credentials::{CredentialsError, POLL};
-pub use describe::{DescribeError, nothing, recognise};
+pub use instances::describe::{DescribeError, nothing, recognise};
 pub use metrics::{Metrics, register as register_metrics};
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "talos";
-/// How often the machines of the control plane are looked up while somebody asks. They change seldom, and
-/// are only needed when none of the named endpoints answers.
+/// How often the machines of the control plane are looked up while somebody asks. They change
+/// seldom, and are only needed when none of the named endpoints answers.
 const LEARN_EVERY: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
@@ -91,7 +87,7 @@ pub struct Setup {
     pub environment: Environment,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
-    /// What stands in the place of that file, if anything does; it does not change.
+    /// The content instead of that file, if given; it does not change.
     pub config_text: Option<String>,
     pub need: Need,
 }
@@ -113,14 +109,15 @@ pub enum BuildError {
     },
     #[error("{path}: {source}")]
     Config { path: String, source: ConfigError },
-    /// What stands in the place of the cloud config is refused.
+    /// `Setup::config_text` is refused.
     #[error(transparent)]
     Text { source: ConfigError },
     #[error(transparent)]
     Credentials(Arc<CredentialsError>),
 }
 
-/// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio runtime.
+/// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio
+/// runtime.
 pub fn build(
     setup: Setup,
     surroundings: Surroundings,

@@ -7,11 +7,11 @@ use bowline_core::ipam::{ClusterRanges, MachineAddress, Networks, node_ips};
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use ipnet::IpNet;
 
-use crate::addresses::is_ignored;
 use crate::api::{Api, ApiError};
 use crate::certificates::mismatch;
-use crate::machine;
-use crate::machines::MISMATCH;
+use crate::instances::MISMATCH;
+use crate::instances::addresses::is_ignored;
+use crate::instances::machine;
 
 /// Blocks of IPv6 ranges, as Talos clusters have them: 65,536 of them in a /64.
 const IPV6_MASK: u8 = 80;
@@ -32,8 +32,8 @@ impl MachineNetworks {
         for ip in ips {
             match self.own(node, ip).await {
                 Ok(Ok(listed)) => return Ok(usable(&listed)),
-                Ok(Err(said)) => {
-                    let text = mismatch(ip, &said, &node.name);
+                Ok(Err(name)) => {
+                    let text = mismatch(ip, &name, &node.name);
                     last = CloudError::new(CloudErrorKind::Invalid, text).reported_as(MISMATCH);
                 }
                 Err(error) => last = CloudError::new(error.kind(), text()).caused_by(error),
@@ -42,15 +42,16 @@ impl MachineNetworks {
         Err(last)
     }
 
-    /// The addresses of the machine at that one if it is the node's; else the name of the node that it says it is.
+    /// The addresses of the machine at that one if it is the node's; else the node name that it
+    /// reports.
     async fn own(
         &self,
         node: &Node,
         ip: IpAddr,
     ) -> Result<Result<Vec<machine::MachineAddress>, String>, ApiError> {
-        let said = self.0.node_name(ip).await?;
-        if said != node.name {
-            return Ok(Err(said));
+        let name = self.0.node_name(ip).await?;
+        if name != node.name {
+            return Ok(Err(name));
         }
         self.0.addresses(ip).await.map(Ok)
     }

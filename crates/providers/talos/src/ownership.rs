@@ -1,7 +1,7 @@
 //! Which duties for a node are this provider's when several clouds are configured.
 //!
-//! A Talos machine at a cloud belongs to two providers. Talos describes it, because the machine itself
-//! knows best; the cloud whose provider id it has decides whether it still exists.
+//! A Talos machine at a cloud belongs to two providers. Talos describes it, because the machine
+//! itself knows best; the cloud whose provider id it has decides whether it still exists.
 
 use bowline_core::{Claim, DescribePolicy, Node};
 
@@ -10,13 +10,13 @@ use crate::id;
 /// How the operating system of a Talos machine begins its name.
 const OS_IMAGE: &str = "Talos (";
 
-/// Whether a node runs on a Talos machine, by what its kubelet says.
+/// Whether a node runs on a Talos machine, as its kubelet reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Talos,
     /// It runs on something else: never to be asked.
     Other,
-    /// The kubelet has not said yet: ask the machine.
+    /// The kubelet has not reported it yet: ask the machine.
     Unknown,
 }
 
@@ -31,8 +31,9 @@ pub fn kind(os_image: &str) -> Kind {
     }
 }
 
-/// Whether this provider gives a node its provider id, addresses and labels: always to a Talos machine's, never
-/// to another's; and as long as the kubelet has not said which it is, if the machine answers.
+/// Whether this provider gives a node its provider id, addresses and labels: always to a Talos
+/// machine's, never to another's; and as long as the kubelet has not reported which it is, if the
+/// machine answers.
 pub fn describe_policy(node: &Node) -> DescribePolicy {
     match kind(&node.os_image) {
         Kind::Talos => DescribePolicy::Always,
@@ -41,8 +42,8 @@ pub fn describe_policy(node: &Node) -> DescribePolicy {
     }
 }
 
-/// Whether this provider answers for the existence of a node: with its own ids, and with those that are
-/// nobody's: of Talos machines, and of those of an unknown kind where there is no other cloud.
+/// Whether this provider answers for the existence of a node: with its own ids, and with those that
+/// are nobody's: of Talos machines, and of those of an unknown kind where there is no other cloud.
 pub fn claim(node: &Node) -> Claim {
     let Some(provider_id) = &node.provider_id else {
         return Claim::Foreign;

@@ -1,13 +1,14 @@
-//! Rules: what an operator wants said about machines, beyond what they say themselves.
+//! Transformation rules: what an operator adds to, or changes of, what machines report.
 //!
 //! ```text
 //!  metadata ──▶ selectors ──▶ matching rules ──┬─▶ are the firmware's facts needed? is the id set?
 //!                                              └─▶ templates ──▶ metadata, labels, annotations, taints
 //! ```
 //!
-//! All matching rules apply, in the order of the file; later values win. Selectors and templates see the
-//! machine as it was before the first rule. What is wrong in a rule concerns the machines that reach it:
-//! it is found when the rules are read ([`Rules::problems`]) and stands in the way of those alone.
+//! All matching rules apply, in the order of the file; later values win. Selectors and templates
+//! see the machine as it was before the first rule. What is wrong in a rule concerns the machines
+//! that reach it: it is found when the rules are read ([`Rules::problems`]) and stands in the way
+//! of those alone.
 
 mod effect;
 mod facts;
@@ -25,19 +26,19 @@ use thiserror::Error;
 pub use effect::{EffectError, Section};
 pub use selector::{Selector, SelectorError};
 
-use crate::machine::{PlatformMetadata, SystemInformation};
+use crate::instances::machine::{PlatformMetadata, SystemInformation};
 use effect::{Effect, Field, read_taint};
 pub(crate) use selector::{Requirement, Term};
 
-/// Where a rule stands: its place in the file, from 0 on, and its name, if it has one.
+/// Where a rule stands: its index in the file, and its name, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RulePosition {
     pub index: usize,
     /// Its name; empty if it has none.
     pub name: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RulePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "transformations[{}]", self.index)?;
         if self.name.is_empty() {
@@ -50,7 +51,7 @@ impl fmt::Display for Place {
 
 #[derive(Clone, Debug)]
 pub struct Rule {
-    place: Place,
+    position: RulePosition,
     selector: Selector,
     effects: Vec<Effect>,
     public_ip_discovery: bool,
@@ -72,7 +73,7 @@ pub struct Rules(Vec<Rule>);
 /// Something wrong in a rule, whatever the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
-    pub place: Place,
+    pub position: RulePosition,
     /// Which part of it: `labels["a"]`.
     pub part: String,
     pub message: String,
@@ -82,11 +83,14 @@ pub struct RuleProblem {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
-    #[error("{place}: {error}")]
-    Selector { place: Place, error: SelectorError },
-    #[error("{place}: {error}")]
+    #[error("{position}: {error}")]
+    Selector {
+        position: RulePosition,
+        error: SelectorError,
+    },
+    #[error("{position}: {error}")]
     Effect {
-        place: Place,
+        position: RulePosition,
         error: Box<EffectError>,
     },
 }
@@ -128,7 +132,7 @@ impl Rules {
         for rule in &self.0 {
             let is_for = rule.selector.matches(&facts);
             let is_for = is_for.map_err(|error| RuleError::Selector {
-                place: rule.place.clone(),
+                position: rule.position.clone(),
                 error,
             })?;
             if is_for {
@@ -147,13 +151,13 @@ impl Matching<'_> {
         self.0.iter().flat_map(|rule| &rule.effects)
     }
 
-    /// Whether what the firmware says has to be asked for: some template looks at it.
+    /// Whether the firmware's facts have to be read: some template looks at them.
     pub fn need_system_information(&self) -> bool {
         let mut templates = self.effects().filter_map(Effect::template);
         templates.any(facts::reads_system)
     }
 
-    /// Whether some rule sets the provider id, so that what the machine says of it does not count.
+    /// Whether some rule sets the provider id, so that the machine's own does not count.
     pub fn set_the_provider_id(&self) -> bool {
         self.effects().any(|effect| {
             effect.section == Section::PlatformMetadata
@@ -175,7 +179,7 @@ impl Matching<'_> {
         for rule in &self.0 {
             result.public_ip_discovery |= rule.public_ip_discovery;
             let wrong = |error| RuleError::Effect {
-                place: rule.place.clone(),
+                position: rule.position.clone(),
                 error: Box::new(error),
             };
             for effect in &rule.effects {
@@ -217,7 +221,7 @@ impl Rule {
             })
             .collect();
         Self {
-            place: Place { index, name },
+            position: RulePosition { index, name },
             selector,
             effects,
             public_ip_discovery,
@@ -228,7 +232,7 @@ impl Rule {
         let mut problems = Vec::new();
         let mut add = |part: String, message: String, fatal: bool| {
             problems.push(RuleProblem {
-                place: self.place.clone(),
+                position: self.position.clone(),
                 part,
                 message,
                 fatal,
@@ -237,8 +241,8 @@ impl Rule {
         for (number, term) in self.selector.0.iter().enumerate() {
             for (requirement, error) in term.problems() {
                 let part = format!("nodeSelector[{number}].matchExpressions[{requirement}]");
-                // A bad expression stopped the process as soon as a machine had the key, wherever it stood. Whether a
-                // number is one was only asked there, too.
+                // A bad expression stopped the process as soon as a machine had the key, wherever
+                // it stood. Whether a number is one was only asked there, too.
                 let fatal = match error {
                     SelectorError::Regexp { .. } => term.0[requirement].concerns_everybody(),
                     SelectorError::NotANumber(_) => false,

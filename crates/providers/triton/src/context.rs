@@ -1,27 +1,27 @@
-//! What all parts of the cloud work with.
+//! What all parts of this provider share.
 
 use std::sync::Arc;
 
 use bowline_http::Surroundings;
 use bowline_provider::EventOutbox;
 
+use crate::activity_gate::ActivityGate;
 use crate::api::{Api, Client, ClientError, Setting};
 use crate::config::Config;
-use crate::interest::ActivityGate;
+use crate::data_center::DataCenter;
 use crate::metrics::TritonMetrics;
 use crate::reload::Environment;
-use crate::site::DataCenter;
 use crate::tags::TagReconciler;
 
 pub(crate) struct Context {
-    /// The cloud's name, as its operator gave it.
+    /// The cloud's name in the configuration.
     pub(crate) cloud: String,
     pub(crate) config: Config,
     pub(crate) setting: Setting,
-    pub(crate) site: Arc<DataCenter>,
-    pub(crate) keeper: Arc<TagReconciler>,
-    pub(crate) interest: ActivityGate,
-    pub(crate) news: Arc<EventOutbox>,
+    pub(crate) data_center: Arc<DataCenter>,
+    pub(crate) tags: Arc<TagReconciler>,
+    pub(crate) activity: ActivityGate,
+    pub(crate) events: Arc<EventOutbox>,
     pub(crate) environment: Environment,
     pub(crate) metrics: TritonMetrics,
 }
@@ -35,16 +35,16 @@ impl Context {
     ) -> Result<Arc<Self>, ClientError> {
         let setting = Setting::new(surroundings, config.calls.clone(), metrics);
         let api = Arc::new(Api::new(Client::new(&config.connection, &setting)?));
-        let site = Arc::new(DataCenter::new(&config, api));
+        let data_center = Arc::new(DataCenter::new(&config, api));
         let repairs = metrics.tag_repairs.clone();
         Ok(Arc::new(Self {
             cloud: surroundings.name.to_string(),
             config,
             setting,
-            keeper: Arc::new(TagReconciler::new(Arc::clone(&site), repairs)),
-            site,
-            interest: ActivityGate::default(),
-            news: Arc::default(),
+            tags: Arc::new(TagReconciler::new(Arc::clone(&data_center), repairs)),
+            data_center,
+            activity: ActivityGate::default(),
+            events: Arc::default(),
             environment: Arc::clone(environment),
             metrics: metrics.clone(),
         }))

@@ -1,12 +1,11 @@
-//! The change feed: CloudAPI tells over a WebSocket that something about a machine has changed.
+//! The change feed: CloudAPI reports over a WebSocket that something about a machine has changed.
 //!
-//! What it tells is never believed, only taken as a reason to list machines again: states arrive out
-//! of order, objects are incomplete, nothing is repeated. Where there is no feed, machines are listed
-//! every now and then all the same.
+//! A frame is only a reason to list machines again: states arrive out of order, objects are
+//! incomplete, nothing is repeated. Without a feed, machines are still listed every resync period.
 //!
 //! ```text
-//!  nobody asks ─▶ quiet ◀──────────────────────────────────────────────┐
-//!       │ somebody asks                                                 │ nobody asked for long
+//!  activity gate closed ─▶ quiet ◀─────────────────────────────────────┐
+//!       │ opens                                                         │ closes
 //!       ▼                                                               │
 //!  connect ─▶ register ─▶ list ─▶ frame? list a moment later ─▶ … ──────┤
 //!     │ refused: again in 10 min     │ broken: again in 1 s … 60 s      │
@@ -49,8 +48,8 @@ pub const GATHER: Duration = Duration::from_millis(500);
 /// A frame with a whole machine in it, and much room.
 const LARGEST_FRAME: usize = 1024 * 1024;
 
-/// The parts of machines whose changes count. With any other name in it the server ignores the whole
-/// message.
+/// The parts of machines whose changes count. With any other name in it the server ignores the
+/// whole message.
 const PARTS: [&str; 8] = [
     "alias",
     "customer_metadata",
@@ -83,20 +82,21 @@ enum FeedError {
 impl FeedError {
     /// Whether it is pointless to ask again soon.
     fn is_refusal(&self) -> bool {
-        // A wrong clock, too many calls and maintenance pass; what else is refused stays so for a while.
+        // A wrong clock, too many calls and maintenance pass; what else is refused stays so for a
+        // while.
         matches!(self, Self::Refused(status) if (200..500).contains(status)
             && !matches!(status, 400 | 408 | 429))
     }
 }
 
-/// What a frame says, as far as it is of use.
+/// The part of a frame that we use.
 #[derive(Debug, Deserialize)]
 struct Frame {
     #[serde(rename = "changedResourceId")]
     machine: Uuid,
 }
 
-/// Follows the feed of one data center for as long as somebody is interested.
+/// Follows the feed of one data center while the activity gate is open.
 pub(crate) struct Follower {
     pub(crate) context: Arc<Context>,
     pub(crate) random: Random,
@@ -107,12 +107,12 @@ impl Follower {
     pub(crate) async fn run(self) {
         let mut failures: u32 = 0;
         loop {
-            self.context.interest.wait().await;
+            self.context.activity.wait().await;
             let start = Instant::now();
             let ended = self.follow().await;
             self.connected.set(0);
             let Err(error) = ended else {
-                debug!("nobody asks about machines: the change feed is not followed");
+                debug!("no questions about machines: the change feed is not followed");
                 continue;
             };
             if start.elapsed() >= GOOD {
@@ -136,9 +136,9 @@ impl Follower {
         }
     }
 
-    /// Follows until nobody is interested, or something breaks.
+    /// Follows until the activity gate closes, or something breaks.
     async fn follow(&self) -> Result<(), FeedError> {
-        let mut socket = connect(&self.context.site.api.client(), &self.random).await?;
+        let mut socket = connect(&self.context.data_center.api.client(), &self.random).await?;
         let registration = json!({"resource": "vm", "subResources": PARTS}).to_string();
         socket
             .send(Message::text(registration))
@@ -147,7 +147,7 @@ impl Follower {
         self.connected.set(1);
         debug!("following the change feed");
         // Nothing is repeated: what happened before is only in a list.
-        self.context.site.roll.invalidate();
+        self.context.data_center.machines.invalidate();
         let mut list_at = Some(Instant::now());
         let mut ping_at = Instant::now() + PING;
         let mut heard = Instant::now();
@@ -158,20 +158,20 @@ impl Follower {
                 message = socket.next() => {
                     heard = Instant::now();
                     if is_change(message)? {
-                        self.context.site.roll.invalidate();
+                        self.context.data_center.machines.invalidate();
                         list_at = Some(list_at.unwrap_or(heard + GATHER));
                     }
                 }
                 () = sleep_until(list_at.unwrap_or(far)), if list_at.is_some() => {
                     list_at = None;
-                    // Who asks next hears why it failed.
-                    let _ = self.context.site.roll.since(Instant::now()).await;
+                    // The next caller gets the error.
+                    let _ = self.context.data_center.machines.since(Instant::now()).await;
                 }
                 () = sleep_until(ping_at) => {
                     if heard.elapsed() >= SILENCE {
                         return Err(FeedError::Silent);
                     }
-                    if !self.context.interest.is_there() {
+                    if !self.context.activity.is_open() {
                         let _ = timeout(FIRST_WAIT, socket.close(None)).await;
                         return Ok(());
                     }
@@ -187,7 +187,7 @@ fn broken(error: tungstenite::Error) -> FeedError {
     FeedError::Broken(Box::new(error))
 }
 
-/// Whether a message says that a machine has changed.
+/// Whether a message reports a changed machine.
 fn is_change(message: Option<Result<Message, tungstenite::Error>>) -> Result<bool, FeedError> {
     match message.ok_or(FeedError::Ended)?.map_err(broken)? {
         Message::Text(text) => match serde_json::from_str::<Frame>(&text) {

@@ -111,8 +111,8 @@ fn check(input: &ProviderInput) -> Vec<Finding> {
     }
 }
 
-/// A file that is not here may be where the manager runs, a placeholder is no key, and what is missing may be in the
-/// Secret.
+/// A file that is not here may be where the manager runs, a placeholder is no key, and what is
+/// missing may be in the Secret.
 fn finding(error: &ConfigError, secret: Option<&String>) -> Finding {
     match (error, secret) {
         (ConfigError::Missing { what, names }, Some(secret)) if is_of_connection(names) => {

@@ -2,10 +2,10 @@
 //!
 //! # The cloud
 //!
-//! A data center is one installation with one API, CloudAPI: there are several, and each knows nothing of
-//! the others. An account has machines (virtual machines and containers) with tags and metadata, on
-//! public networks and on its own fabric. Triton has no load balancers; it has a name service (CNS) that
-//! is driven by tags, and an appliance that is driven by metadata.
+//! A data center is one installation with one API, CloudAPI: there are several, and each knows
+//! nothing of the others. An account has machines (virtual machines and containers) with tags and
+//! metadata, on public networks and on its own fabric. Triton has no load balancers; it has a name
+//! service (CNS) that is driven by tags, and an appliance that is driven by metadata.
 //!
 //! # Its API, and what to know about it
 //!
@@ -17,37 +17,37 @@
 //! - Tags and metadata are changed some time later, or never, if the physical server is down.
 //! - Parameters of path, query and body are one: a tag named `machine` means another machine, and a role
 //!   asked for in a query becomes a tag.
-//! - The change feed tells that something has changed, in any order and incompletely.
+//! - The change feed only hints that something has changed, in any order and incompletely.
 //!
 //! # The parts
 //!
 //! ```text
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
-//!  Cloud ┬▶ instances ┬▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!        └▶ routes ───┘        ├─▶ account, networks, data center ─────────┤
-//!                              └─▶ tags: what is ours on the machines ─────┘
+//!  Cloud ┬▶ instances ┬▶ data_center ┬─▶ machine_cache ◀─ feed: lists again ──┼─▶ api ─▶ bowline-http
+//!        └▶ routes ───┘              ├─▶ account, networks, its own name ─────┤
+//!                                    └─▶ tags: our tags on the machines ──────┘
 //!
-//!  interest: nothing is listed or followed while nobody asks
+//!  activity_gate: a standby lists and follows nothing
 //! ```
 
+mod activity_gate;
 pub mod api;
 mod balancer;
 pub mod cmon;
 pub mod config;
 mod context;
+mod data_center;
 mod feed;
 pub mod id;
 mod instances;
-mod interest;
 pub mod keys;
 mod kind;
+pub mod machine_cache;
 mod metrics;
 mod reload;
-pub mod roll;
 mod routes;
 pub mod signature;
-mod site;
 pub mod tags;
 #[cfg(test)]
 mod testing;
@@ -80,6 +80,7 @@ use routes::FabricRoutes;
 pub use balancer::table as annotations;
 pub use bowline_provider::FollowedSecret as SecretSource;
 pub use config::{Config, ConfigErrors, SecretContent};
+pub use data_center::DataCenter;
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
@@ -88,7 +89,6 @@ pub use routes::{
     IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
     SHARED, TOO_MANY,
 };
-pub use site::DataCenter;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "triton";
@@ -102,7 +102,8 @@ pub enum BuildError {
     Client(#[from] ClientError),
 }
 
-/// The cloud. Asks nothing yet; begins to follow the Secret and the file. Needs a tokio runtime.
+/// Builds the cloud and starts to follow the Secret and the file. Sends no request yet; needs a
+/// tokio runtime.
 pub fn build(
     sources: Sources,
     surroundings: &Surroundings,
@@ -121,7 +122,7 @@ pub fn build(
         machines: Arc::clone(&machines),
     };
     let mut tasks = background(&context, surroundings);
-    tasks.push(listen(&context.site, &changed));
+    tasks.push(listen(&context.data_center, &changed));
     tasks.push(Background::start(follower.run()));
     let routes = context.config.routes.enabled;
     Ok(Arc::new(Triton {
@@ -141,7 +142,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Remembers something; the memory begins anew when it is full.
+/// Inserts into a bounded map, which is emptied when it is full.
 fn remember<K: Ord, V>(memory: &mut BTreeMap<K, V>, most: usize, key: K, value: V) {
     if memory.len() >= most {
         memory.clear();
@@ -149,9 +150,9 @@ fn remember<K: Ord, V>(memory: &mut BTreeMap<K, V>, most: usize, key: K, value: 
     memory.insert(key, value);
 }
 
-/// Passes on that machines have changed, to whoever waits for that, or will.
-fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
-    let (mut changes, changed) = (site.roll.changes(), Arc::clone(changed));
+/// Wakes the label controller when machines have changed.
+fn listen(data_center: &DataCenter, changed: &Arc<Notify>) -> Background {
+    let (mut changes, changed) = (data_center.machines.changes(), Arc::clone(changed));
     Background::start(async move {
         loop {
             match changes.recv().await {
@@ -162,7 +163,7 @@ fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
     })
 }
 
-/// What goes on beside the questions, for as long as there are questions.
+/// Background work, which rests while the activity gate is closed.
 fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Background> {
     let mut tasks = Vec::new();
     if context.config.changefeed {
@@ -176,19 +177,19 @@ fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Backgr
     let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.interest.wait().await;
+            asked.activity.wait().await;
             let resync = asked.config.resync;
             sleep(resync).await;
-            // Who asks next hears why it failed.
-            let _ = asked.site.roll.recent(resync / 2).await;
+            // The next caller gets the error.
+            let _ = asked.data_center.machines.recent(resync / 2).await;
         }
     }));
     let asked = Arc::clone(context);
     tasks.push(Background::start(async move {
         loop {
-            asked.interest.wait().await;
-            // Without the right to read limits there is nothing to show.
-            if let Ok(limits) = asked.site.api.limits().await {
+            asked.activity.wait().await;
+            // Without permission to read limits there is nothing to show.
+            if let Ok(limits) = asked.data_center.api.limits().await {
                 asked.metrics.limits(&limits);
             }
             sleep(LIMITS).await;
@@ -200,19 +201,19 @@ fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Backgr
 pub struct Triton {
     name: CloudName,
     context: Arc<Context>,
-    /// None if nothing is to be done about metrics of machines.
+    /// None: metrics of machines are switched off.
     cmon: Option<Cmon>,
     machines: Arc<Machines>,
     routes: Option<FabricRoutes>,
     balancing: Balancing,
-    /// Machines have changed since labels were last looked at.
+    /// Machines have changed since labels were last synced.
     changed: Arc<Notify>,
     _tasks: Vec<Background>,
 }
 
 impl Triton {
-    pub fn site(&self) -> &Arc<DataCenter> {
-        &self.context.site
+    pub fn data_center(&self) -> &Arc<DataCenter> {
+        &self.context.data_center
     }
 }
 
@@ -229,9 +230,9 @@ impl Cloud for Triton {
         id::claim(node).into()
     }
 
-    /// The account's own name, and where it is: another key of the same account sees the same.
+    /// Login and endpoint, not the key: another key of the same account sees the same machines.
     fn account(&self) -> Option<Secret> {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let connection = client.connection();
         Some(account_identity([
             PROVIDER,
@@ -243,7 +244,7 @@ impl Cloud for Triton {
     }
 
     fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
-        Box::pin(self.context.news.next())
+        Box::pin(self.context.events.next())
     }
 
     fn malformed_reason(&self) -> &'static str {
@@ -280,7 +281,7 @@ impl Chores for Triton {
             }
         };
         Box::pin(async move {
-            tokio::join!(metrics, tags::sweep(&self.context.keeper, cluster));
+            tokio::join!(metrics, tags::sweep(&self.context.tags, cluster));
         })
     }
 

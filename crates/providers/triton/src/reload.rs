@@ -177,7 +177,7 @@ impl Follower {
         let mut last: Option<(Inputs, Option<Instant>)> = None;
         loop {
             self.wait().await;
-            if !reported && self.context.news.is_wanted() {
+            if !reported && self.context.events.is_wanted() {
                 // What was said while nobody listened is said again.
                 said = None;
                 reported = self.tell_first().await;
@@ -202,7 +202,7 @@ impl Follower {
                 error!("changed credentials are not used, the old ones stay: {reason}");
                 if let Some(secret) = self.sources.about() {
                     let text = format!("The old credentials stay in use: {reason}");
-                    self.context.news.warn(secret, REJECTED, text);
+                    self.context.events.warn(secret, REJECTED, text);
                 }
                 said = Some(words.to_owned());
             }
@@ -228,7 +228,7 @@ impl Follower {
 
     /// Tells which key is in use from the start, once it has opened something; says whether that is done.
     async fn tell_first(&self) -> bool {
-        let is_open = self.context.site.account().await.is_ok();
+        let is_open = self.context.data_center.account().await.is_ok();
         if is_open {
             self.tell_loaded();
         }
@@ -239,18 +239,18 @@ impl Follower {
         let Some(secret) = self.sources.keeper() else {
             return;
         };
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let text = format!(
             "Using key {} of account {}",
             client.connection().key.fingerprint().md5(),
             client.connection().owner.account
         );
-        self.context.news.tell(secret, LOADED, text);
+        self.context.events.tell(secret, LOADED, text);
     }
 
     async fn take(&self, config: Result<Config, SourceError>) -> Result<(), String> {
         let config = config.map_err(|error| error_chain(&error))?;
-        let (connection, site) = (&config.connection, &self.context.site);
+        let (connection, site) = (&config.connection, &self.context.data_center);
         if connection.is_like(site.api.client().connection()) {
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl Follower {
             "Triton credentials changed, now using {}",
             site.api.client().signer().key_id()
         );
-        if self.context.news.is_wanted() {
+        if self.context.events.is_wanted() {
             self.tell_loaded();
         }
         Ok(())

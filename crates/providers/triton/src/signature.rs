@@ -1,7 +1,7 @@
 //! HTTP signatures (draft-cavage), as CloudAPI wants them, and the clock that they are made by.
 //!
-//! The server refuses a `Date` that is more than five minutes from its own. Then, and only then, the
-//! difference is taken from its answer and kept: see [`ClockOffset`].
+//! The server refuses a `Date` that is more than five minutes from its own. Then, and only then,
+//! the difference is taken from its answer and kept: see [`ClockOffset`].
 
 use std::fmt;
 use std::sync::Arc;

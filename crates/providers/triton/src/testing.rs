@@ -23,12 +23,12 @@ pub(crate) const ENDPOINT: &str = "http://cloudapi.sim";
 type Reply = Response<bowline_simulator::serve::Body>;
 type Script = Box<dyn FnMut(&Request<Bytes>) -> Reply + Send>;
 
-pub(crate) struct Desk {
+pub(crate) struct FakeCluster {
     script: Mutex<Script>,
     seen: Mutex<Vec<Request<Bytes>>>,
 }
 
-impl Served for Desk {
+impl Served for FakeCluster {
     fn name(&self) -> &'static str {
         "triton"
     }
@@ -50,19 +50,19 @@ impl Served for Desk {
 }
 
 pub(crate) struct Harness {
-    simulation: Simulation<Desk>,
+    simulation: Simulation<FakeCluster>,
 }
 
-wraps!(Harness => simulation: Simulation<Desk>);
+wraps!(Harness => simulation: Simulation<FakeCluster>);
 
 impl Harness {
     pub(crate) fn new(script: impl FnMut(&Request<Bytes>) -> Reply + Send + 'static) -> Self {
-        let desk = Desk {
+        let cluster = FakeCluster {
             script: Mutex::new(Box::new(script)),
             seen: Mutex::default(),
         };
         Self {
-            simulation: Simulation::new(7, AUTHORITY, |_| Arc::new(desk)),
+            simulation: Simulation::new(7, AUTHORITY, |_| Arc::new(cluster)),
         }
     }
 

@@ -1,5 +1,6 @@
-//! The check at the start: whether a server answers, and whether it shows anything. It is made until it
-//! succeeds; meanwhile the cloud is not ready, says so, and everything else goes on.
+//! The check at the start: whether a server answers, and whether it shows anything. It is made
+//! until it succeeds; meanwhile the cloud reports that it is not ready, and everything else goes
+//! on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -93,7 +94,7 @@ pub(crate) async fn watch(
                 } else {
                     warn!(
                         server = server.name(),
-                        "Xen Orchestra answers, and shows no VM at all: has the user the right to read \
+                        "Xen Orchestra answers, and shows no VM at all: has the user permission to read \
                          VMs, hosts and pools?"
                     );
                 }
@@ -118,7 +119,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// Whether it can be told when a token ends depends on the server's age and the user's rights.
+/// Whether a token's end is known depends on the server's age and the user's permissions.
 async fn look_at_token(server: &Server, gauges: &Gauges) {
     let Ok(Some(end)) = server.api().token_end().await else {
         return;

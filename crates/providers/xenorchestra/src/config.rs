@@ -1,5 +1,5 @@
-//! What the cloud config file or the environment say, checked before anything is asked. Where there is a
-//! file, the environment is not looked at.
+//! What the cloud config file or the environment say, checked before anything is asked. Where there
+//! is a file, the environment is not looked at.
 
 mod raw;
 mod table;
@@ -23,7 +23,7 @@ pub use table::{
 use crate::reporter::Reporter;
 use raw::{RawConfig, RawServer};
 
-/// How long a request may take unless somebody says otherwise.
+/// Default limit of a request.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the server of the file's own keys, or of the environment, is called.
 pub const MAIN: &str = "main";
@@ -38,7 +38,7 @@ pub struct Config {
     pub events: bool,
     /// The file that it was read from, to be read again when it changes.
     pub file: Option<PathBuf>,
-    /// Who tells when a server does not answer.
+    /// The reporter of events about servers that do not answer.
     pub reporter: Reporter,
 }
 
@@ -298,7 +298,7 @@ fn key_timeout(text: &str) -> Result<Duration, ConfigError> {
 }
 
 impl RawServer {
-    /// Whether it says where a server is or who we are to it.
+    /// Whether it concerns the address of a server or our login there.
     fn says_anything(&self) -> bool {
         let texts = [&self.url, &self.username];
         let secrets = [&self.token, &self.password];

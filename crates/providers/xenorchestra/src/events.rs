@@ -1,5 +1,5 @@
-//! Following a server's events, so that what moves is known within seconds and nothing has to be listed
-//! again and again.
+//! Following a server's events, so that what moves is known within seconds and nothing has to be
+//! listed again and again.
 //!
 //! ```text
 //!  connect ─▶ init ─▶ subscribe: VM, host, pool ─▶ list all three ─▶ a view ─▶ add, update, remove …
@@ -7,9 +7,9 @@
 //!     └── broken, silent, or not understood: no view, look-ups list for themselves ◀────────┘
 //! ```
 //!
-//! There is no replay: after every connection everything is listed before an update is used. An object
-//! that is removed leaves the view and nothing else happens: a pool that is disconnected removes all it
-//! had, and whether a machine is gone is asked and proven one by one.
+//! There is no replay: after every connection everything is listed before an update is used. An
+//! object that is removed leaves the view and nothing else happens: a pool that is disconnected
+//! removes all it had, and whether a machine is gone is asked and proven one by one.
 
 mod sse;
 
@@ -42,7 +42,8 @@ const JITTER: f64 = 0.5;
 const GOOD: Duration = Duration::from_secs(60);
 /// How long until a server without events is asked again: it may have been renewed.
 const WITHOUT_EVENTS: Duration = Duration::from_secs(3600);
-/// How old a view may become before everything is listed again, should an event ever have been lost.
+/// How old a view may become before everything is listed again, should an event ever have been
+/// lost.
 const VIEW_AGE: Duration = Duration::from_secs(1800);
 
 /// What a server shows at the moment.
@@ -116,7 +117,8 @@ async fn followed(server: &Server) -> Result<std::convert::Infallible, Lost> {
             };
             server.change_view(|view| change.apply(view));
         }
-        // At the latest with the next ping: what is followed may be another server than the one meant.
+        // At the latest with the next ping: what is followed may be another server than the one
+        // meant.
         if api.session().number() != way {
             return Err(Lost::Other("the settings have changed".to_owned()));
         }
@@ -165,7 +167,7 @@ struct Stream {
 impl Stream {
     async fn open(api: &Api) -> Result<Self, Lost> {
         let following = api.events().await.map_err(|error| match error {
-            // Older servers know no such path; some proxies let no such thing through.
+            // Older servers know no such path; some proxies do not let it through.
             CallErrorOrOther::Call(error) if matches!(error.status(), Some(404 | 405 | 501)) => {
                 Lost::NoEvents(error.to_string())
             }
@@ -216,8 +218,8 @@ impl Stream {
 struct Change {
     collection: String,
     id: Uuid,
-    /// The object as it is now; none if it was removed, or cannot be read: then it is asked for when
-    /// somebody wants to know.
+    /// The object as it is now; none if it was removed, or cannot be read: then it is asked for
+    /// when somebody wants to know.
     object: Option<Value>,
 }
 
@@ -236,7 +238,7 @@ impl Change {
         })
     }
 
-    /// Takes it into the view; says whether anything is different now.
+    /// Takes it into the view; returns whether anything is different now.
     fn apply(self, view: &mut View) -> bool {
         fn put<T: PartialEq>(map: &mut BTreeMap<Uuid, T>, id: Uuid, new: Option<T>) -> bool {
             match new {
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_follows_what_it_is_told() {
+    fn a_view_follows_what_it_is_reported() {
         let mut view = View::default();
         let vm = json!({
             "$subscription": "VM", "id": VM1, "name_label": "worker 1", "power_state": "Running",

@@ -1,4 +1,4 @@
-//! Names that are always the same for the same thing.
+//! Names that are always the same for the same object.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Provider ids (`xenorchestra://<pool>/<VM>`), and the two ways in which a machine tells its id.
+//! Provider ids (`xenorchestra://<pool>/<VM>`), and the two byte orders in which a machine reports
+//! its id.
 
 use bowline_core::{Claim, Node, quote};
 use thiserror::Error;
@@ -9,8 +10,8 @@ pub const SCHEME: &str = "xenorchestra://";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmId {
-    /// The pool that the VM was in when its node got the id; none if that was not known. A VM may have
-    /// moved since.
+    /// The pool that the VM was in when its node got the id; none if that was not known. A VM may
+    /// have moved since.
     pub pool: Option<Uuid>,
     pub vm: Uuid,
 }
@@ -54,8 +55,8 @@ impl std::fmt::Display for VmId {
     }
 }
 
-/// A uuid in any of its usual forms: with dashes or without, also in braces or after `urn:uuid:`. The
-/// nil uuid names nothing.
+/// A uuid in any of its usual forms: with dashes or without, also in braces or after `urn:uuid:`.
+/// The nil uuid names nothing.
 pub fn uuid(text: &str) -> Option<Uuid> {
     let text = text.to_ascii_lowercase();
     let bare = match text.strip_prefix("urn:uuid:") {
@@ -71,15 +72,15 @@ pub fn uuid(text: &str) -> Option<Uuid> {
     (!uuid.is_nil()).then_some(uuid)
 }
 
-/// The same id as a machine tells it whose firmware writes the first three fields in the other byte
+/// The same id from a machine whose firmware writes the first three fields in the other byte
 /// order. Its own inverse.
 #[must_use]
 pub fn swapped(id: Uuid) -> Uuid {
     Uuid::from_bytes(id.to_bytes_le())
 }
 
-/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an id
-/// as VMs have them: only the API can tell.
+/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an
+/// id as VMs have them: only the API can answer that.
 pub(crate) fn claim(node: &Node) -> Claim {
     let Some(provider_id) = &node.provider_id else {
         return match uuid(node.system_uuid.trim()) {
@@ -109,9 +110,12 @@ mod tests {
             vm,
         };
         let alone = VmId { pool: None, vm };
-        let turned = (PA.to_uppercase(), VM1.replace('-', ""));
-        let turned = format!("xenorchestra://{{{}}}/urn:uuid:{}", turned.0, turned.1);
-        assert_eq!(VmId::parse(&turned), Ok(both));
+        let swapped_form = (PA.to_uppercase(), VM1.replace('-', ""));
+        let swapped_form = format!(
+            "xenorchestra://{{{}}}/urn:uuid:{}",
+            swapped_form.0, swapped_form.1
+        );
+        assert_eq!(VmId::parse(&swapped_form), Ok(both));
         let fill = |text: &str| {
             let nil = "00000000-0000-0000-0000-000000000000";
             text.replace("PA", PA)
@@ -174,28 +178,28 @@ mod tests {
 
     #[test]
     fn without_an_id_a_machine_that_could_be_a_vm_may_be_ours() {
-        for (told, wanted) in [
+        for (reported, wanted) in [
             (VM1, Claim::Mine),
             ("", Claim::Foreign),
             ("rack 7", Claim::Foreign),
         ] {
             let mut node = known("w1", "");
-            node.system_uuid = told.to_owned();
-            assert_eq!(claim(&node), wanted, "{told}");
+            node.system_uuid = reported.to_owned();
+            assert_eq!(claim(&node), wanted, "{reported}");
         }
     }
 
     #[test]
     fn machines_tell_their_id_in_two_byte_orders() {
-        for [told, turned] in rows(
+        for [reported, swapped_form] in rows(
             "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a | b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a
              3fe665e8-303d-0b4f-83e0-8fdfc1e30eb7 | e865e63f-3d30-4f0b-83e0-8fdfc1e30eb7
              00112233-4455-6677-8899-AABBCCDDEEFF | 33221100-5544-7766-8899-aabbccddeeff
              9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f | 6d4c0e9f-2a1b-3e4f-8d7c-5a6b7c8d9e0f",
         ) {
-            let id = uuid(told).unwrap();
-            assert_eq!(id.to_string(), told.to_lowercase());
-            assert_eq!(swapped(id).to_string(), turned);
+            let id = uuid(reported).unwrap();
+            assert_eq!(id.to_string(), reported.to_lowercase());
+            assert_eq!(swapped(id).to_string(), swapped_form);
         }
         for wrong in [
             "",

@@ -1,16 +1,19 @@
-//! What the servers know about the machines of nodes.
+//! Finds the VM of each node, and describes it.
 //!
 //! ```text
 //!  nodes ─▶ questions ─▶ in bulk: views, or lists ─▶ what is left, one by one ─▶ missing? prove it ─▶ answers
 //!           (pure)       (each server)               (at most CONFIRMATIONS)     (proof)
 //! ```
 //!
-//! Up to a few nodes are asked for one by one, more in bulk. *Gone* is only ever what a read of that very
-//! VM said, and only while its pools are there (`proof`); so is *switched off*, when it is asked for by
-//! the life cycle of nodes. When very many are missing at once, only the first [`CONFIRMATIONS`] of them,
-//! in the order of their ids, are read in one look-up, and the others are *cannot tell*.
+//! Up to a few nodes are asked for one by one, more in bulk. *Gone* follows only from a read of
+//! that very VM, and only while its pools are there (`proof`); so does *switched off*, when it is
+//! asked for by the life cycle of nodes. When very many are missing at once, only the first
+//! [`CONFIRMATIONS`] of them, in the order of their ids, are read in one look-up, and the others
+//! are *cannot tell*.
 
+mod addresses;
 mod bulk;
+mod describe;
 mod question;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,19 +27,19 @@ use futures::future::join_all;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::addresses::reported;
 use crate::api::Vm;
 use crate::config::{AddressMode, NodeConfig};
-use crate::describe::{Around, describe, has_moved};
 use crate::events;
 use crate::labels;
 use crate::proof::{Proofs, pools_of};
 use crate::server::{Reading, Server, Wanted};
+use addresses::reported;
 use bulk::{Bulk, Names, Seen, wanted};
+use describe::{Around, describe, has_moved};
 use question::{Question, question};
 
-/// Things that are said only once; then everything may be said again.
-const SAID: usize = 1024;
+/// Bound of messages remembered as reported; beyond, each may be reported again.
+const MOST_REPORTED: usize = 1024;
 /// Machines whose addresses are remembered, to know those that several have.
 const REMEMBERED: usize = 8192;
 
@@ -48,7 +51,7 @@ pub(crate) struct Machines {
     /// Followed from the first question on: who never leads never asks.
     events: Mutex<Events>,
     addresses: Mutex<BTreeMap<Uuid, Vec<IpAddr>>>,
-    said: SaidOnce,
+    reported: SaidOnce,
 }
 
 enum Events {
@@ -59,7 +62,7 @@ enum Events {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// To tell a node about its machine.
+    /// To describe the machine to its node.
     Describe,
     /// To taint or delete it.
     Decide,
@@ -70,7 +73,7 @@ enum Finding {
         server: usize,
         vm: Box<Vm>,
     },
-    /// These servers say that there is no such VM; of the others, one said this.
+    /// These servers answer that there is no such VM; one of the others answered this.
     Missing {
         at: Vec<usize>,
         failure: Option<CloudError>,
@@ -93,7 +96,7 @@ impl Machines {
             random,
             events: Mutex::new(if events { Events::NotYet } else { Events::Off }),
             addresses: Mutex::default(),
-            said: SaidOnce::new(SAID),
+            reported: SaidOnce::new(MOST_REPORTED),
         }
     }
 
@@ -139,8 +142,8 @@ impl Machines {
                     let names = names.get(server);
                     let around = names.map_or_else(Around::default, |it| it.around(&vm));
                     self.tell_oddities(node, &vm);
-                    let told = describe(&vm, node, around, &self.config, &shared);
-                    Lookup::Found(Box::new(told))
+                    let instance = describe(&vm, node, around, &self.config, &shared);
+                    Lookup::Found(Box::new(instance))
                 }
                 (question, Some(Finding::Missing { at, failure })) => {
                     self.missing(node, question, &at, failure, &proofs).await
@@ -171,8 +174,9 @@ impl Machines {
                     let vm = Box::new(vm.clone());
                     findings.insert(number, Finding::Found { server, vm });
                 }
-                // A node that nobody claims, and that a whole list does not show, is somebody else's. A new
-                // one may have a new machine; if they are many, they are asked about again anyway.
+                // A node that nobody claims, and that a whole list does not show, is somebody
+                // else's. A new one may have a new machine; if they are many, they are asked about
+                // again anyway.
                 None if bulk.complete
                     && matches!(question, Question::ByMachine { .. })
                     && !(bulk.few && nodes[number].is_uninitialized()) =>
@@ -202,8 +206,8 @@ impl Machines {
         findings
     }
 
-    /// What all servers show in bulk: their views, or lists if there is much to ask. What few nodes ask
-    /// before they are tainted or deleted is always read by itself.
+    /// What all servers show in bulk: their views, or lists if there is much to ask. What few nodes
+    /// ask before they are tainted or deleted is always read by itself.
     async fn bulk(&self, wanted: &Wanted, questions: &[Question], purpose: Purpose) -> Bulk {
         let asked = questions.iter().filter(|it| !it.ids().is_empty()).count();
         let few = asked <= FEW;
@@ -240,7 +244,8 @@ impl Machines {
                 continue;
             }
             let mut missing = true;
-            // The other byte order only where the first is not there: any other answer says nothing.
+            // The other byte order only where the first is not there: any other answer proves
+            // nothing.
             for id in question.ids() {
                 match server.read(id).await {
                     Reading::Found(vm) => {
@@ -366,13 +371,13 @@ impl Machines {
     }
 
     fn warn_once(&self, text: &str) {
-        if self.said.is_new(text) {
+        if self.reported.is_new(text) {
             warn!("{text}");
         }
     }
 
-    /// Whether a server answers. Which of them does not matter: what is gone is proven by reads of its
-    /// own server, twice.
+    /// Whether a server answers. Which of them does not matter: what is gone is proven by reads of
+    /// its own server, twice.
     async fn prove(&self) -> Result<(), CloudError> {
         let checks = self.servers.iter().map(|server| server.api().check());
         let mut failure = None;

@@ -1,4 +1,5 @@
-//! Labels of nodes: this cloud's own keys, values that the API server takes, and tags as labels. Pure.
+//! Labels of nodes: this cloud's own keys, values that the API server takes, and tags as labels.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -62,8 +63,8 @@ pub fn label_value(name: &str) -> String {
     text.trim_end_matches(is_edge).to_owned()
 }
 
-/// The labels that tags ask for, by the operator's prefix: `<prefix><key>:<value>` becomes `key=value`.
-/// Beside them, the tags that have the prefix and are no labels.
+/// The labels that tags ask for, by the operator's prefix: `<prefix><key>:<value>` becomes
+/// `key=value`. Beside them, the tags that have the prefix and are no labels.
 pub(crate) fn of_tags<'a>(
     tags: &'a [String],
     prefix: &str,
@@ -83,8 +84,8 @@ pub(crate) fn of_tags<'a>(
     (labels, wrong)
 }
 
-/// Whether a tag may give this label: nothing under Kubernetes' own names, by which a tag could make a
-/// worker a control plane, and nothing that says where the machine really is.
+/// Whether a tag may give this label: nothing under Kubernetes' own names, by which a tag could
+/// make a worker a control plane, and nothing that claims another location of the machine.
 fn may_be_given(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let reserved = ["kubernetes.io", "k8s.io"].iter().any(|reserved| {

@@ -2,9 +2,10 @@
 //!
 //! # The cloud
 //!
-//! Xen Orchestra is one server that manages many *pools*; a pool is a cluster of *hosts* (hypervisors),
-//! and on them run the *VMs* that are nodes here. The pool is the region of a node, the host its zone, so
-//! that a zone changes whenever a VM is migrated. There are no load balancers and no routes.
+//! Xen Orchestra is one server that manages many *pools*; a pool is a cluster of *hosts*
+//! (hypervisors), and on them run the *VMs* that are nodes here. The pool is the region of a node,
+//! the host its zone, so that a zone changes whenever a VM is migrated. There are no load balancers
+//! and no routes.
 //!
 //! # Its API, and what to know about it
 //!
@@ -17,7 +18,7 @@
 //! - Lists come whole; what a user may not read is left out of them without a word.
 //! - `$container` is the host of a VM that runs. Of one that does not it is the pool, or a host that has a
 //!   disk of it, and it may be missing.
-//! - Guests with some firmware tell their UUID in the other byte order.
+//! - Guests with some firmware report their UUID in the other byte order.
 //! - Events have no replay; those that a pool's disconnection sends look like deletions.
 //!
 //! # The parts
@@ -28,14 +29,12 @@
 //!                                                 │      └─ proof   └─ events
 //!                                                 └─ check: does it answer?
 //!
-//!  id: what a provider id means; describe, addresses, labels: what a node is told
+//!  id: what a provider id means; instances/{describe, addresses}, labels: what a node gets
 //! ```
 
-mod addresses;
 mod api;
 mod check;
 pub mod config;
-mod describe;
 mod events;
 mod hash;
 pub mod id;
@@ -83,8 +82,8 @@ pub enum BuildError {
     Tls { server: String, source: TlsError },
 }
 
-/// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told
-/// by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
+/// Builds the cloud, without a request: whether the servers answer is checked in the background and
+/// reported by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
 pub fn build(
     config: &Config,
     surroundings: &Surroundings,
@@ -211,7 +210,7 @@ impl Cloud for XenOrchestra {
 }
 
 impl LabelSync for XenOrchestra {
-    /// Names that cannot be read and the place of a VM that does not run are not said, and stay.
+    /// Unreadable names and the host of a VM that does not run are unknown, and the labels stay.
     fn holds(&self, key: &str) -> LabelHold {
         if key.contains(labels::OWNED) {
             LabelHold::Value

@@ -14,8 +14,8 @@ struct ServerLabels {
     server: String,
 }
 
-/// What is shown about servers, beside the counts of calls. Clones share it; what is not registered is
-/// shown to nobody.
+/// What is shown about servers, beside the counts of calls. Clones share it; what is not registered
+/// is shown to nobody.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
     token_end: Family<ServerLabels, Gauge>,
@@ -30,10 +30,10 @@ pub struct Metrics {
     pub gauges: Gauges,
 }
 
-/// Registers the metrics of all clouds of this kind, once per process: `xenorchestra_requests_total`,
-/// `xenorchestra_request_duration_seconds`, `xenorchestra_in_flight_requests`, the framework's
-/// `cloudprovider_xenorchestra_api_request_…`, and for each server
-/// `xenorchestra_token_expiration_timestamp_seconds`, `xenorchestra_pools`,
+/// Registers the metrics of all clouds of this kind, once per process:
+/// `xenorchestra_requests_total`, `xenorchestra_request_duration_seconds`,
+/// `xenorchestra_in_flight_requests`, the framework's `cloudprovider_xenorchestra_api_request_…`,
+/// and for each server `xenorchestra_token_expiration_timestamp_seconds`, `xenorchestra_pools`,
 /// `xenorchestra_events_followed` and `xenorchestra_shows_nothing`.
 pub fn register_metrics(registry: &mut Registry) -> Metrics {
     let calls = CallMetrics::register(registry, PROVIDER, PROVIDER, &DEFAULT_BUCKETS);

@@ -1,8 +1,8 @@
 //! When "no such VM" proves that a VM is gone.
 //!
-//! The server shows what is in its memory. A pool that is disconnected, or not loaded yet, is not there
-//! with all it has, and a VM of it is a well-formed 404 although it runs. So a 404 counts only while
-//! every pool that the VM can be in is there with its VMs.
+//! The server shows what is in its memory. A pool that is disconnected, or not loaded yet, is not
+//! there with all it has, and a VM of it is a well-formed 404 although it runs. So a 404 counts
+//! only while every pool that the VM can be in is there with its VMs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::id::{VmId, uuid};
 use crate::labels::POOL_ID;
 use crate::server::Server;
 
-/// The pools that the VM of a node can be in: the one of its provider id, and the one it was last seen
-/// in. None: any.
+/// The pools that the VM of a node can be in: the one of its provider id, and the one it was last
+/// seen in. None: any.
 pub(crate) fn pools_of(node: &Node) -> BTreeSet<Uuid> {
     let id = node.provider_id.as_deref().map(VmId::parse);
-    let told = id.and_then(Result::ok).and_then(|id| id.pool);
+    let recorded = id.and_then(Result::ok).and_then(|id| id.pool);
     let seen = node.labels.get(POOL_ID).and_then(|label| uuid(label));
-    told.into_iter().chain(seen).collect()
+    recorded.into_iter().chain(seen).collect()
 }
 
-/// Whether a pool is loaded, or why that cannot be said.
+/// Whether a pool is loaded, or why that is unknown.
 type Loaded = Result<(), String>;
 
 /// What was proven in one look, so that nothing is asked twice.
@@ -35,8 +35,8 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    /// Whether a VM that these servers do not have is gone: each of its pools is loaded at one of them.
-    /// Where no pool is known, all servers must say so, with all their pools.
+    /// Whether a VM that these servers do not have is gone: each of its pools is loaded at one of
+    /// them. Where no pool is known, all servers must say so, with all their pools.
     pub(crate) async fn gone(
         &self,
         servers: &[Arc<Server>],

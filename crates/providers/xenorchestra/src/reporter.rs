@@ -1,4 +1,4 @@
-//! Who tells of troubles, and about what: the pod that the program runs in, if it knows that.
+//! Reporter and object of events about the connection: the pod that the program runs in, if known.
 
 use bowline_core::{EventSeries, ProviderEvent, Regarding};
 
@@ -10,7 +10,7 @@ const NAMESPACE: &str = "kube-system";
 /// The process where no pod is known.
 const INSTANCE: &str = "xenorchestra-cloud-controller-manager";
 
-/// The pod that the program runs in, as the downward API tells it; empty where it does not.
+/// The pod that the program runs in, from the downward API; empty where that is not set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reporter {
     /// `POD_NAME`.

@@ -328,7 +328,7 @@ async fn proof_case_35_an_address_is_a_nodes_if_its_own_machine_lists_it(mut req
     let name = Ask::new("name", "w2", &[]);
     requests.stay_pending(&[address, name]).await;
     let told = requests.message("address", "CertificateNotApproved").await;
-    assert!(told.contains("says that its node is"), "{told}");
+    assert!(told.contains("reports that its node is"), "{told}");
     // A kubelet that denies its system is asked about all the same: a machine has described its Node.
     let elsewhere = |node: &mut Value| {
         node["metadata"]["labels"] = json!({ PLATFORM: "metal" });

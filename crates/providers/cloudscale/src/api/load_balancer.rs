@@ -40,7 +40,7 @@ impl Resource for LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Whether the cloud is at work on it. Every other state, `error` included, only tells how its
+    /// Whether the cloud is at work on it. Every other state, `error` included, only shows how its
     /// members are, and is no reason to wait.
     pub(crate) fn is_changing(&self) -> bool {
         self.status == "changing"

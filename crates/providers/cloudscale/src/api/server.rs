@@ -15,12 +15,12 @@ use crate::id::ServerId;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
-    /// Not unique, and anything a person may type; empty if the API does not say.
+    /// Not unique, and anything a person may type; empty if the API omits it.
     pub(crate) name: String,
     pub(crate) status: Status,
-    /// Zone slug; empty if the API does not say.
+    /// Zone slug; empty if the API omits it.
     pub(crate) zone: String,
-    /// Flavour slug; empty if the API does not say.
+    /// Flavour slug; empty if the API omits it.
     pub(crate) flavor: String,
     /// In the order in which the user attached them.
     pub(crate) interfaces: Vec<Interface>,

@@ -47,8 +47,8 @@ impl Wanted {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneWish {
-    /// A person said so.
-    Said(String),
+    /// By annotation.
+    Chosen(String),
     /// All nodes are there.
     Common(String),
     /// The nodes are in several.
@@ -69,7 +69,7 @@ pub(crate) struct WantedPool {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedMember {
-    /// Whose it is.
+    /// The node that it belongs to.
     pub(crate) node: String,
     pub(crate) name: String,
     pub(crate) ip: IpAddr,
@@ -108,7 +108,7 @@ pub(crate) struct Desire {
 }
 
 /// What is wanted for that Service on those hosts, which the selector has chosen already.
-/// `by_service` says whether the Service's source ranges filter.
+/// `by_service`: whether the Service's source ranges filter.
 pub(crate) fn desire(
     service: &Service,
     settings: &Settings,
@@ -119,14 +119,14 @@ pub(crate) fn desire(
     let ranges = source_ranges(service, settings, by_service, &mut faults);
     let mut pools: Vec<WantedPool> = Vec::new();
     let mut filtered_by_service = BTreeSet::new();
-    for (port, said) in service.ports.iter().zip(&settings.ports) {
-        let allowed = said.allowed_cidrs.as_ref().or(ranges.as_ref());
-        match pool(service, settings, hosts, port, said, allowed) {
+    for (port, port_settings) in service.ports.iter().zip(&settings.ports) {
+        let allowed = port_settings.allowed_cidrs.as_ref().or(ranges.as_ref());
+        match pool(service, settings, hosts, port, port_settings, allowed) {
             Ok(pool) if pools.iter().any(|other| other.name == pool.name) => {
                 faults.push(of_a_port(format!("two ports make a pool {:?}", pool.name)));
             }
             Ok(pool) => {
-                if ranges.is_some() && said.allowed_cidrs.is_none() {
+                if ranges.is_some() && port_settings.allowed_cidrs.is_none() {
                     filtered_by_service.insert(pool.listener.name.clone());
                 }
                 pools.push(pool);
@@ -164,16 +164,16 @@ fn udp_health_monitor(service: &Service, settings: &Settings) -> Option<Notice> 
     let only_udp = service.ports.iter().all(|it| it.protocol == Protocol::Udp);
     let local = service.traffic_policy == TrafficPolicy::Local;
     let ports = service.ports.iter().zip(&settings.ports);
-    let unsaid: Vec<String> = ports
-        .filter(|(_, said)| said.monitor.kind.is_none())
+    let unset: Vec<String> = ports
+        .filter(|(_, port_settings)| port_settings.monitor.kind.is_none())
         .map(|(port, _)| port.port.to_string())
         .collect();
-    let of_some = if unsaid.len() < service.ports.len() {
-        format!(" of port {}", unsaid.join(", "))
+    let of_some = if unset.len() < service.ports.len() {
+        format!(" of port {}", unset.join(", "))
     } else {
         String::new()
     };
-    (only_udp && !local && !unsaid.is_empty()).then(|| Notice {
+    (only_udp && !local && !unset.is_empty()).then(|| Notice {
         warning: true,
         reason: "UDPHealthMonitor",
         message: format!(
@@ -186,7 +186,7 @@ fn udp_health_monitor(service: &Service, settings: &Settings) -> Option<Notice> 
 
 fn zone(settings: &Settings, hosts: &[Host]) -> ZoneWish {
     if let Some(zone) = &settings.zone {
-        return ZoneWish::Said(zone.clone());
+        return ZoneWish::Chosen(zone.clone());
     }
     let zones: BTreeSet<String> = hosts
         .iter()
@@ -200,7 +200,7 @@ fn zone(settings: &Settings, hosts: &[Host]) -> ZoneWish {
     }
 }
 
-/// The Service's own ranges, if they filter: where nobody says otherwise.
+/// The Service's own ranges, if they filter: where no annotation overrides them.
 fn source_ranges(
     service: &Service,
     settings: &Settings,
@@ -208,8 +208,8 @@ fn source_ranges(
     faults: &mut Vec<Fault>,
 ) -> Option<Vec<IpNet>> {
     let ranges = &service.source_ranges;
-    let said = |port: &PortSettings| port.allowed_cidrs.is_some();
-    if !by_service || ranges.is_empty() || settings.ports.iter().all(said) {
+    let port_settings = |port: &PortSettings| port.allowed_cidrs.is_some();
+    if !by_service || ranges.is_empty() || settings.ports.iter().all(port_settings) {
         return None;
     }
     let networks = canonical(ranges);
@@ -231,12 +231,16 @@ fn pool(
     settings: &Settings,
     hosts: &[Host],
     port: &ServicePort,
-    said: &PortSettings,
+    port_settings: &PortSettings,
     allowed: Option<&Vec<IpNet>>,
 ) -> Result<WantedPool, String> {
     let number = port.port;
     let (prefix, protocol, listener_protocol) = match &port.protocol {
-        Protocol::Tcp => ("tcp", &*said.pool_protocol, &*settings.listener_protocol),
+        Protocol::Tcp => (
+            "tcp",
+            &*port_settings.pool_protocol,
+            &*settings.listener_protocol,
+        ),
         Protocol::Udp => ("udp", "udp", "udp"),
         Protocol::Other(other) => {
             return Err(format!(
@@ -255,7 +259,7 @@ fn pool(
     };
     Ok(WantedPool {
         name,
-        algorithm: said.algorithm.clone(),
+        algorithm: port_settings.algorithm.clone(),
         protocol: protocol.to_owned(),
         members: members(service, settings, hosts, port),
         listener: WantedListener {
@@ -263,11 +267,11 @@ fn pool(
             protocol: listener_protocol.to_owned(),
             protocol_port: number,
             allowed_cidrs: allowed.cloned().unwrap_or_default(),
-            timeout_client_data: said.timeout_client_data,
-            timeout_member_connect: said.timeout_member_connect,
-            timeout_member_data: said.timeout_member_data,
+            timeout_client_data: port_settings.timeout_client_data,
+            timeout_member_connect: port_settings.timeout_member_connect,
+            timeout_member_data: port_settings.timeout_member_data,
         },
-        monitor: monitor(service, &said.monitor, port),
+        monitor: monitor(service, &port_settings.monitor, port),
     })
 }
 
@@ -317,7 +321,7 @@ fn monitor(service: &Service, request: &MonitorWish, port: &ServicePort) -> Want
         kind => kind,
     };
     let http = match (&request.http, local) {
-        (Some(said), _) => said.clone(),
+        (Some(port_settings), _) => port_settings.clone(),
         (None, true) => HttpOptions::local(),
         (None, false) => HttpOptions::default(),
     };

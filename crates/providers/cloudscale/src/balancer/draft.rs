@@ -13,36 +13,37 @@ use futures::try_join;
 use uuid::Uuid;
 
 use super::LoadBalancers;
-use super::claim::{Claimed, Claims};
 use super::desire::{Desire, Host, ZoneWish, desire};
-use super::doubt::{self, Doubtful};
 use super::execute::CloudscaleActions;
+use super::find::{Claimed, Claims};
 use super::floating::{self, Granted};
-use super::inventory;
+use super::notices::{
+    DUPLICATE, NO_VALID_NODES, duplicates, hosts_without_address, more_than_one, no_valid_nodes,
+    only_problem, private_vips_stay, problem, unknown_floating_ips,
+};
 use super::observe::Freshness;
 use super::ownership::{self, Cluster, SERVICE_TAG, is_shown, uid_in_name};
 use super::plan::{self, Action, Circumstances, PlanBuilder, Scope, Seen};
 use super::publish::{Publisher, Showing};
-use super::remarks::{
-    DUPLICATE, NO_VALID_NODES, duplicates, hosts_without_address, more_than_one, no_valid_nodes,
-    only_problem, private_vips_stay, problem, unknown_floating_ips,
-};
+use super::resource_states;
 use super::settings::table::{TABLE, ZONE};
 use super::settings::{self, Fault, INVALID, Settings};
+use super::unreadable_nodes::{self, UnreadableNodes};
 use crate::api::{FloatingIp, LoadBalancer};
 
-/// How soon it is looked whether a load balancer that is handed over was taken: its former owner gets a new one.
+/// How soon it is looked whether a load balancer that is handed over was taken: its former owner
+/// gets a new one.
 const HAND_OVER_PERIOD: Duration = Duration::from_secs(10);
 
-/// Everything that is known about one Service when its plan is made.
-struct Ground<'a> {
+/// What a draft starts from: one Service, its settings, and what the cloud shows.
+struct DraftContext<'a> {
     request: &'a BalancerRequest,
     settings: Settings,
     hosts: Vec<Host>,
     desire: Desire,
     /// Whether the Service's source ranges filter.
     by_service: bool,
-    /// What is told about members that stay because some nodes are unknown.
+    /// The problem of members that stay because some nodes are unknown.
     kept: Option<Problem>,
     /// The nodes whose members stay because their owner is not known.
     held: Vec<String>,
@@ -73,14 +74,15 @@ impl LoadBalancers {
             builder
                 .plan
                 .found
-                .push(inventory::found_balancer(&one.balancer));
+                .push(resource_states::found_balancer(&one.balancer));
         }
         let mut draft = self.draft_of(service, builder, None, Publisher::new(Showing::Silent));
         draft.proves_account = all.iter().any(|it| it.proves_account(service));
         Ok(draft)
     }
 
-    /// The end of a load balancer that is the Service's; of one that was there before, only of what we made on it.
+    /// The end of a load balancer that is the Service's; of one that was there before, only of what
+    /// we made on it.
     async fn plan_end(
         &self,
         builder: &mut PlanBuilder,
@@ -105,13 +107,13 @@ impl LoadBalancers {
         let service = &request.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
-        let ground = async {
-            let ground = self.ground(request, settings, faults, fresh).await;
-            ground.map_err(DraftError::from)
+        let context = async {
+            let context = self.draft_context(request, settings, faults, fresh).await;
+            context.map_err(DraftError::from)
         };
-        let (mut ground, claims) = try_join!(ground, self.claims(request, fresh))?;
+        let (mut context, claims) = try_join!(context, self.claims(request, fresh))?;
         let own = claims.one.as_ref().map(|it| it.balancer.uuid);
-        ground.grant_floating_ips(&self.shared.observer.balancers(fresh).await?.items, own);
+        context.grant_floating_ips(&self.shared.observer.balancers(fresh).await?.items, own);
         let mut builder = match &claims.one {
             None if claims.is_unclear() => only_problem(INVALID, more_than_one(&claims.others)),
             None if !claims.refused.is_empty() => {
@@ -119,12 +121,12 @@ impl LoadBalancers {
                 builder.plan.problems.clone_from(&claims.refused);
                 builder
             }
-            None => ground.plan_new(),
+            None => context.plan_new(),
             Some(one) => {
-                let mut builder = self.plan_existing(&mut ground, one, fresh).await?;
+                let mut builder = self.plan_existing(&mut context, one, fresh).await?;
                 builder.plan.notices.extend(claims.warnings());
                 let namesakes = claims.namesakes + claims.others.len();
-                let name = &ground.settings.name;
+                let name = &context.settings.name;
                 builder.plan.notices.extend(duplicates(name, namesakes));
                 self.plan_doubles(&mut builder, &claims, request, fresh)
                     .await?;
@@ -132,17 +134,17 @@ impl LoadBalancers {
             }
         };
         if builder.plan.problems.is_empty() {
-            builder.plan.wanted = inventory::wanted(&ground.desire.wanted);
+            builder.plan.wanted = resource_states::wanted(&context.desire.wanted);
         }
-        let publisher = ground.publisher(&builder);
+        let publisher = context.publisher(&builder);
         // Nothing else has to wait for these nodes, nor for floating IPs.
-        builder.plan.problems.extend(ground.kept);
+        builder.plan.problems.extend(context.kept);
         if claims.one.is_some() || !builder.actions.is_empty() {
-            builder.plan.problems.append(&mut ground.floating.refused);
+            builder.plan.problems.append(&mut context.floating.refused);
         }
-        builder.plan.held = ground.held;
-        let mut notices = ground.notices;
-        notices.append(&mut ground.floating.notices);
+        builder.plan.held = context.held;
+        let mut notices = context.notices;
+        notices.append(&mut context.floating.notices);
         if !builder.plan.held.is_empty() {
             // Some serve it all the same.
             notices.retain(|notice| notice.reason != NO_VALID_NODES);
@@ -195,7 +197,7 @@ impl LoadBalancers {
         Ok(())
     }
 
-    /// Whether the Service's status shows a load balancer here that is its own without asking anybody.
+    /// Whether the Service's status shows a load balancer here that is its own without a consent.
     pub(super) async fn shows_own(&self, request: &BalancerRequest) -> Result<bool, DraftError> {
         let service = &request.service;
         let fresh = self.shared.observer.freshness(&service.uid);
@@ -208,8 +210,7 @@ impl LoadBalancers {
             .chain(&claims.others);
         Ok(!service.ingress.is_empty()
             && all.any(|it| {
-                it.standing == OwnershipVerdict::Ours
-                    && (by_name || is_shown(service, &it.balancer))
+                it.verdict == OwnershipVerdict::Ours && (by_name || is_shown(service, &it.balancer))
             }))
     }
 
@@ -227,13 +228,13 @@ impl LoadBalancers {
     }
 
     /// What is wanted, which takes a look at servers and, if some are wanted, at floating IPs.
-    async fn ground<'a>(
+    async fn draft_context<'a>(
         &self,
         request: &'a BalancerRequest,
         settings: Settings,
         faults: Vec<Fault>,
         fresh: Freshness,
-    ) -> Result<Ground<'a>, CloudError> {
+    ) -> Result<DraftContext<'a>, CloudError> {
         let service = &request.service;
         let mut notices = TABLE.unknown(service);
         let nodes = request.nodes.iter();
@@ -264,7 +265,7 @@ impl LoadBalancers {
             (desire.wanted.tags, desire.wanted.child_tags) =
                 ownership::tags(service, named.name(), request.cluster_uid.as_deref());
         }
-        Ok(Ground {
+        Ok(DraftContext {
             request,
             settings,
             hosts,
@@ -278,36 +279,37 @@ impl LoadBalancers {
         })
     }
 
-    /// The plan for a load balancer that is there and the Service's. Before anything else is written it is marked.
+    /// The plan for a load balancer that is there and the Service's. Before anything else is
+    /// written it is marked.
     async fn plan_existing(
         &self,
-        ground: &mut Ground<'_>,
+        context: &mut DraftContext<'_>,
         one: &Claimed,
         fresh: Freshness,
     ) -> Result<PlanBuilder, CloudError> {
         let found = &one.balancer;
-        let told = consent(&one.standing, &found.name);
+        let reported = consent(&one.verdict, &found.name);
         if one.is_adopted() {
-            ground.adopt(found);
+            context.adopt(found);
         }
-        let service = &ground.request.service;
+        let service = &context.request.service;
         let is_marked = found.tags.get(SERVICE_TAG) == Some(&service.uid);
         // One with this Service's uid in its name is proven whatever becomes of it.
         let is_urgent = uid_in_name(&found.name) != Some(&service.uid);
-        let mut faults = ground.desire.faults.clone();
-        faults.extend(plan::refusals(&ground.desire.wanted, found));
+        let mut faults = context.desire.faults.clone();
+        faults.extend(plan::refusals(&context.desire.wanted, found));
         let mut builder = if faults.iter().any(|fault| fault.about_members) {
             let mut builder = PlanBuilder::default();
-            builder.plan.found = vec![inventory::found_balancer(found)];
+            builder.plan.found = vec![resource_states::found_balancer(found)];
             builder
         } else {
             let mut there: Seen =
                 Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
-            let whole = inventory::found(&there, &ground.floating_ips);
+            let whole = resource_states::found(&there, &context.floating_ips);
             if one.is_adopted() {
-                there = ownership::own_part(there, &service.uid, &ground.desire.wanted);
+                there = ownership::own_part(there, &service.uid, &context.desire.wanted);
             }
-            ground.keep_members(&there);
+            context.keep_members(&there);
             let scope = if faults.is_empty() {
                 Scope::Everything
             } else {
@@ -316,20 +318,20 @@ impl LoadBalancers {
             let around = Circumstances {
                 scope,
                 marking: !is_marked && (is_urgent || scope == Scope::Everything),
-                floating_ips: &ground.floating_ips,
+                floating_ips: &context.floating_ips,
             };
-            let mut builder = plan::reconcile(&ground.desire.wanted, &there, around);
+            let mut builder = plan::reconcile(&context.desire.wanted, &there, around);
             builder.plan.found = whole;
             builder
         };
         let notices = &mut builder.plan.notices;
         if !builder.actions.is_empty() {
-            notices.extend(told);
+            notices.extend(reported);
         }
         if faults.is_empty() {
-            notices.extend(private_vips_stay(&ground.settings.vips, found));
+            notices.extend(private_vips_stay(&context.settings.vips, found));
         }
-        ground.tell_source_ranges(&mut builder);
+        context.report_source_ranges(&mut builder);
         builder.plan.problems = faults.iter().map(problem).collect();
         Ok(builder)
     }
@@ -342,7 +344,7 @@ fn is_handing_over(request: &BalancerRequest) -> bool {
     to.is_some_and(|to| all.any(|it| it.key == to && it.uid != request.service.uid))
 }
 
-impl Ground<'_> {
+impl DraftContext<'_> {
     fn grant_floating_ips(&mut self, balancers: &[LoadBalancer], own: Option<Uuid>) {
         let wanted = &self.desire.wanted.floating_ips;
         self.floating = floating::grant(self.request, wanted, &self.floating_ips, balancers, own);
@@ -363,25 +365,26 @@ impl Ground<'_> {
         wanted.child_tags.insert(SERVICE_TAG.to_owned(), uid);
     }
 
-    /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted as well.
+    /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted
+    /// as well.
     fn keep_members(&mut self, there: &Seen) {
         let excluded = &self.request.excluded;
         let held = excluded.held.iter().map(|node| &**node);
         let selector = &self.settings.selector;
-        let doubtful = Doubtful {
+        let unreadable = UnreadableNodes {
             unknown: &excluded.unknown,
             held: held.filter(|it| selector.matches(&it.labels)).collect(),
         };
-        let strangers = doubt::strangers(there, &self.hosts, &doubtful);
-        if strangers.is_empty() {
+        let kept_hosts = unreadable_nodes::kept_hosts(there, &self.hosts, &unreadable);
+        if kept_hosts.is_empty() {
             return;
         }
-        self.kept = doubt::kept(&strangers, &excluded.unknown);
-        let held = strangers.iter().filter(|it| it.is_held);
+        self.kept = unreadable_nodes::kept(&kept_hosts, &excluded.unknown);
+        let held = kept_hosts.iter().filter(|it| it.is_held);
         let held: BTreeSet<&String> = held.map(|it| &it.host.node).collect();
         self.held = held.into_iter().cloned().collect();
-        let strangers = strangers.into_iter().map(|it| it.host);
-        let hosts: Vec<Host> = self.hosts.iter().cloned().chain(strangers).collect();
+        let kept_hosts = kept_hosts.into_iter().map(|it| it.host);
+        let hosts: Vec<Host> = self.hosts.iter().cloned().chain(kept_hosts).collect();
         let service = &self.request.service;
         let desire = desire(service, &self.settings, &hosts, self.by_service);
         self.desire.wanted.pools = desire.wanted.pools;
@@ -413,7 +416,7 @@ impl Ground<'_> {
                 ),
             });
         }
-        self.tell_source_ranges(&mut builder);
+        self.report_source_ranges(&mut builder);
         builder.plan.problems = problems;
         builder
     }
@@ -421,7 +424,7 @@ impl Ground<'_> {
     fn zone(&self) -> Result<&str, Problem> {
         let key = ZONE.key;
         match &self.desire.wanted.zone {
-            ZoneWish::Said(zone) | ZoneWish::Common(zone) => Ok(zone),
+            ZoneWish::Chosen(zone) | ZoneWish::Common(zone) => Ok(zone),
             ZoneWish::Several(zones) => {
                 let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
                 Err(Problem {
@@ -472,8 +475,8 @@ impl Ground<'_> {
         })
     }
 
-    /// Says it when the Service's source ranges take effect.
-    fn tell_source_ranges(&self, builder: &mut PlanBuilder) {
+    /// A notice once the Service's source ranges take effect.
+    fn report_source_ranges(&self, builder: &mut PlanBuilder) {
         let wanted = &self.desire.wanted;
         let filtered = &wanted.filtered_by_service;
         let on_all_ports = filtered.len() == wanted.pools.len();

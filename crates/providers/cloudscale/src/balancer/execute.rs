@@ -2,7 +2,7 @@
 //! an error.
 
 mod create;
-mod find;
+mod recover;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,17 +75,17 @@ impl CloudscaleActions {
     async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let action = self.actions[step].clone();
         let own = self.balancer.as_ref().map(|balancer| balancer.uuid);
-        let turn = match action.balancer().or(own) {
-            Some(id) if action.writes() => Some(self.shared.turns.lock(id).await),
+        let lock = match action.balancer().or(own) {
+            Some(id) if action.writes() => Some(self.shared.locks.lock(id).await),
             _ => None,
         };
         let progress = self.act(step, &action).await;
         if action.writes() {
             self.shared.observer.wrote(&self.service_uid);
         }
-        drop(turn);
-        // Another Service may ask for the same name or id at once: no list that still shows what is gone
-        // says that it is somebody else's.
+        drop(lock);
+        // Another Service may ask for the same name or id at once: no list that still shows what is
+        // gone says that it is somebody else's.
         if matches!(
             (&progress, &action),
             (Ok(StepOutcome::Done), Action::AwaitItsEnd(_))
@@ -300,7 +300,7 @@ fn with(body: &Map<String, Value>, key: &str, id: Uuid) -> Map<String, Value> {
     body
 }
 
-/// The cloud understood and said no.
+/// The cloud understood and refused.
 fn is_refused(error: &CallError) -> bool {
     error.status() == Some(400)
 }

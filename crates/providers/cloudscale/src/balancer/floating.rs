@@ -1,8 +1,8 @@
 //! Who may have a floating IP. Pure.
 //!
-//! One that points to nothing, or to a load balancer of a Service of the same namespace that no longer wants it, may be
-//! assigned. Of several Services that want one the present holder keeps it, or else the oldest. Nothing else of
-//! either waits for it.
+//! One that points to nothing, or to a load balancer of a Service of the same namespace that no
+//! longer wants it, may be assigned. Of several Services that want one the present holder keeps it,
+//! or else the oldest. Nothing else of either waits for it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ enum Target<'a> {
     Elsewhere,
 }
 
-/// Which of the wanted floating IPs the Service may have. `own` is its load balancer, if it is there.
+/// Which of the wanted floating IPs the Service may have. `own` is its load balancer, if it is
+/// there.
 pub(super) fn grant(
     request: &BalancerRequest,
     wanted: &[IpAddr],

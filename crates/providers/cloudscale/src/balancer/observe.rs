@@ -1,9 +1,9 @@
-//! What is in the cloud. Reads only.
+//! Reads what the cloud has.
 //!
 //! The API lists children of all load balancers of the project at once, so one look serves many
 //! Services: a list that is on its way is waited for, and one that is a few seconds old is used
-//! again, unless the Service has written something since it was asked for. What cannot be read is an
-//! error and never absence.
+//! again, unless the Service has written something since it was asked for. What cannot be read is
+//! an error and never absence.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,8 @@ use crate::api::{Api, BadItem, FloatingIp, Listener, Listing, LoadBalancer, Moni
 
 /// How old a list may be to answer again: as long as a list of servers.
 pub const SNAPSHOT_AGE: Duration = crate::instances::LIST_AGE;
-/// Reads of members at the same time: half of what the client allows, so that others get a turn.
+/// Reads of members at the same time: half of what the client allows, so that others are not held
+/// up.
 const READS_AT_ONCE: usize = 8;
 
 /// The last list of each kind.
@@ -37,7 +38,8 @@ pub(crate) struct Observer {
     now: Generation,
     /// Lists from before that are not used.
     oldest: AtomicU64,
-    /// The last write for each Service, by uid. Only those that are younger than a kept list matter.
+    /// The last write for each Service, by uid. Only those that are younger than a kept list
+    /// matter.
     writes: Mutex<BTreeMap<String, (u64, Instant)>>,
 }
 
@@ -57,7 +59,7 @@ impl Observer {
         }
     }
 
-    /// Says that something was written for that Service, or may have been.
+    /// Something was written for that Service, or may have been.
     pub(crate) fn wrote(&self, service_uid: &str) {
         let number = self.now.advance();
         let now = Instant::now();
@@ -66,8 +68,8 @@ impl Observer {
         writes.insert(service_uid.to_owned(), (number, now));
     }
 
-    /// No list from before now is used again, for whichever Service: another token saw it, or it shows what is
-    /// gone.
+    /// No list from before now is used again, for whichever Service: another token saw it, or it
+    /// shows what is gone.
     pub(crate) fn forget(&self) {
         let number = self.now.advance();
         self.oldest.store(number, Ordering::SeqCst);
@@ -105,8 +107,9 @@ impl Observer {
         Ok(self.floating_ips.get(fresh, read).await?.value)
     }
 
-    /// Load balancers that may be a Service's: those with these ids, and those that `may_be` says, which looks at names
-    /// and marks. One that cannot be read, and may have one of these names, is an error.
+    /// Load balancers that may be a Service's: those with these ids, and those that `may_be` says,
+    /// which looks at names and marks. One that cannot be read, and may have one of these names, is
+    /// an error.
     pub(crate) async fn candidates(
         &self,
         fresh: Freshness,
@@ -125,7 +128,7 @@ impl Observer {
         Ok(found)
     }
 
-    /// A load balancer by its id; none only if the cloud said so about this very one.
+    /// A load balancer by its id; none only by the cloud's answer about this very one.
     pub(crate) async fn read(&self, uuid: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
         match self.api.load_balancer(uuid).await {
             Ok(balancer) if balancer.uuid == uuid => Ok(Some(balancer)),

@@ -1,4 +1,4 @@
-//! Whose load balancer is it? Pure. What all clouds decide alike is in `core::standing`.
+//! Decides who owns a load balancer. Pure. What all clouds decide alike is in `core::standing`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cluster {
-    /// One that tells it from others.
+    /// A name that distinguishes it.
     Named(String),
     Ambiguous(BTreeSet<String>),
     Nameless,
@@ -69,16 +69,17 @@ impl Cluster {
         })
     }
 
-    /// Whose a marked load balancer is. Only the uid of the cluster makes it ours: names are given twice. A cluster
-    /// without a name does not take one for its own that names another; there may be many.
+    /// Whose a marked load balancer is. Only the uid of the cluster makes it ours: names are given
+    /// twice. A cluster without a name does not take one for its own that names another; there may
+    /// be many.
     pub(crate) fn cluster_match(
         &self,
         tags: &BTreeMap<String, String>,
         uid: Option<&str>,
     ) -> ClusterMatch {
         let of = |key: &str| tags.get(key).map(String::as_str);
-        if let Some(whose) = match_by_uid(of(CLUSTER_UID_MARK), uid) {
-            return whose;
+        if let Some(owner) = match_by_uid(of(CLUSTER_UID_MARK), uid) {
+            return owner;
         }
         let Some(name) = of(CLUSTER_TAG) else {
             return ClusterMatch::Unclear("names no cluster");
@@ -126,7 +127,7 @@ pub(crate) fn mark_of(balancer: &LoadBalancer) -> Option<BalancerMark> {
     })
 }
 
-/// What is left of its tags when it is nobody's any more.
+/// The tags that remain when no Service owns it any more.
 pub(crate) fn without_mark(balancer: &LoadBalancer) -> BTreeMap<String, String> {
     let mut tags = balancer.tags.clone();
     for key in [
@@ -159,9 +160,10 @@ pub(crate) fn is_shown(service: &Service, balancer: &LoadBalancer) -> bool {
     own.any(|vip| vip.address.parse().is_ok_and(|ip| shown.contains(&ip)))
 }
 
-/// Whether nothing on an unmarked load balancer is anybody else's than that Service's: the third rule. Every member is at
-/// the Service's node ports, everything is called as the original calls it, and either a member is a node of this
-/// cluster or the Service's status shows the load balancer. A tenant can choose ports and annotations, but neither.
+/// Whether everything on an unmarked load balancer is that Service's: the third rule. Every member
+/// is at the Service's node ports, everything is called as the original calls it, and either a
+/// member is a node of this cluster or the Service's status shows the load balancer. A tenant can
+/// choose ports and annotations, but neither.
 pub(crate) fn is_proven(
     service: &Service,
     there: &Seen,
@@ -221,8 +223,8 @@ pub(crate) fn is_named_by(service: &Service, balancer: &LoadBalancer) -> bool {
     uuid_of(service) == Some(balancer.uuid) || name_of(service) == balancer.name
 }
 
-/// What is ours on an adopted load balancer: the pools that we made. Of the others only the listeners at wanted ports
-/// are shown, as if they had no pool.
+/// What is ours on an adopted load balancer: the pools that we made. Of the others only the
+/// listeners at wanted ports are shown, as if they had no pool.
 pub(crate) fn own_part(there: Seen, service_uid: &str, wanted: &Wanted) -> Seen {
     let is_ours =
         |it: &SeenPool| it.pool.tags.get(SERVICE_TAG).map(String::as_str) == Some(service_uid);

@@ -1,4 +1,4 @@
-//! What a Service is told about its load balancer. Pure.
+//! Status and annotations of a Service. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ pub(crate) struct Publisher {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Showing {
-    /// It is being removed: nothing is said.
+    /// It is being removed: nothing is published.
     Silent,
-    /// Something is wrong: who it is may be said, and the entrances stay as they are.
+    /// Something is wrong: its id may be published, and the ingress stays as it is.
     AsBefore(Vec<Ingress>),
     /// The entrances follow from the load balancer.
     Entrances {

@@ -7,7 +7,7 @@ use bowline_core::{CloudError, CloudErrorKind, Lookup, Node};
 use bowline_http::lookup::Reading;
 
 use super::describe::describe;
-use super::recognise::{Index, Question, Recognised};
+use super::question::{Index, Match, Question};
 use crate::api::{Server, ServerList};
 use crate::id::ServerId;
 
@@ -44,12 +44,10 @@ impl Knowledge {
                 error.to_string(),
             ))),
             Question::About(id) => self.by_id(*id),
-            Question::Which => match index.map(|index| index.recognise(node)) {
-                Some(Recognised::One(server)) => Ok(server),
-                Some(Recognised::Nobody) => Err(Lookup::NotMine),
-                Some(Recognised::Unclear(text)) => {
-                    Err(Lookup::CannotTell(Recognised::unclear(&text)))
-                }
+            Question::Which => match index.map(|index| index.find(node)) {
+                Some(Match::One(server)) => Ok(server),
+                Some(Match::Nobody) => Err(Lookup::NotMine),
+                Some(Match::Unclear(text)) => Err(Lookup::CannotTell(Match::unclear(&text))),
                 None => Err(self.no_list()),
             },
         }

@@ -1,4 +1,4 @@
-//! What a node is told about its server. Pure.
+//! Describes a server to its node. Pure.
 
 use std::collections::BTreeMap;
 

@@ -109,8 +109,8 @@ impl Harness {
 }
 
 fn simulated(world: &World) -> Arc<Cloudscale> {
-    let scene: Fixture = bowline_simulator::fixture::parse("cases", FIXTURE).unwrap();
-    Cloudscale::from_fixture(world, scene).unwrap()
+    let fixture: Fixture = bowline_simulator::fixture::parse("cases", FIXTURE).unwrap();
+    Cloudscale::from_fixture(world, fixture).unwrap()
 }
 
 pub(crate) fn config(url: &str, environment: &[(&str, &str)]) -> Config {

@@ -24,8 +24,8 @@ async fn the_canary_reads_the_project_anew() {
     assert!(text.contains("answered 500"), "{text}");
 }
 
-/// Whether the project is the cluster's is decided for all clouds alike, and no business of the check read: the last
-/// server of a project may go.
+/// Whether the project is the cluster's is decided for all clouds alike, and no business of the
+/// check read: the last server of a project may go.
 #[tokio::test(start_paused = true)]
 async fn an_empty_project_answers_the_canary() {
     let test = Harness::new();

@@ -1,9 +1,10 @@
 //! The cloud's own words in an error body. Several generations of services answer, each in its own
-//! form; whatever they say is kept.
+//! form; all of their text is kept.
 
 use serde_json::{Map, Value};
 
-/// All that an error body says. A body that is no JSON object is shown as it is, cut, by the client.
+/// The whole text of an error body. A body that is no JSON object is shown as it is, cut, by the
+/// client.
 pub(crate) fn error_text(body: &[u8]) -> Option<String> {
     let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
     let text = |key: &str| body.get(key)?.as_str().filter(|text| !text.is_empty());
@@ -32,7 +33,7 @@ fn part(value: &Value) -> Option<String> {
         Value::Object(_) => {
             let what = text("detail").or_else(|| text("message"));
             Some(match (text("location"), what) {
-                (Some(place), Some(what)) => format!("{place}: {what}"),
+                (Some(field), Some(what)) => format!("{field}: {what}"),
                 (None, Some(what)) => what.to_owned(),
                 (Some(_) | None, None) => value.to_string(),
             })

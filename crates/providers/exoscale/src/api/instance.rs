@@ -54,13 +54,13 @@ pub(crate) enum InstanceState {
     Destroying,
     Destroyed,
     Expunging,
-    /// Not said, or something newer than this program.
+    /// Absent, or newer than this program.
     #[default]
     #[serde(other)]
     Other,
 }
 
-/// Who looks after an instance or a pool.
+/// What manages an instance or a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Manager {
     #[serde(default)]
@@ -84,7 +84,7 @@ impl Api {
         self.list(Route::new(INSTANCES), "instances").await
     }
 
-    /// `GET /instance/<uuid>`. Not found means that the zone said so about this very instance.
+    /// `GET /instance/<uuid>`. Not found is the zone's answer about this very instance.
     pub(crate) async fn instance(&self, id: Uuid) -> Result<Instance, CloudError> {
         let route = Route::new(INSTANCE).with("id", id.to_string());
         let instance: Instance = self.read(route).await?;

@@ -48,7 +48,7 @@ pub(crate) enum LoadBalancerState {
     Migrating,
     Migrated,
     Error,
-    /// Not said, or something newer than this program.
+    /// Absent, or newer than this program.
     #[default]
     #[serde(other)]
     Other,

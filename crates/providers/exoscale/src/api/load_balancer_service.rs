@@ -53,7 +53,7 @@ pub(crate) enum ServiceState {
     Updating,
     Deleting,
     Error,
-    /// Not said, or something newer than this program.
+    /// Absent, or newer than this program.
     #[default]
     #[serde(other)]
     Other,

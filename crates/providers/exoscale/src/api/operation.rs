@@ -20,7 +20,7 @@ pub(crate) struct Operation {
     pub(crate) reason: Option<String>,
     /// The same for people.
     pub(crate) message: Option<String>,
-    /// What it is about, if the answer says so. For services of a load balancer this is the load
+    /// What it is about, if the answer has it. For services of a load balancer this is the load
     /// balancer.
     pub(crate) reference: Option<OperationReference>,
 }

@@ -1,4 +1,4 @@
-//! Private networks: managed ones give out addresses of a range, and say to whom.
+//! Private networks: managed ones give out addresses of a range, and list the holders.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,7 @@ pub(crate) struct Lease {
 }
 
 impl PrivateNetwork {
-    /// Whether it gives out that address, so that it knows whose it is.
+    /// Whether it gives out that address, and so knows its owner.
     pub(crate) fn gives_out(&self, address: IpAddr) -> bool {
         let same_family = |other: IpAddr| other.is_ipv4() == address.is_ipv4();
         match (self.start_ip, self.end_ip) {

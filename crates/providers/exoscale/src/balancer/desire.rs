@@ -176,7 +176,7 @@ impl<'a> Checks<'a> {
             .unwrap_or(port.node_port)
     }
 
-    /// Where kube-proxy tells whether a node has endpoints.
+    /// Where kube-proxy reports whether a node has endpoints.
     fn local_port(&self) -> Option<u16> {
         let local = self.service.traffic_policy == TrafficPolicy::Local;
         self.service.health_check_node_port.filter(|_| local)

@@ -1,4 +1,4 @@
-//! From one Service to its plan: gather, decide, and hand over to who carries it out.
+//! From one Service to its plan and executor.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::LoadBalancers;
 use super::desire::{WantedService, desire};
 use super::execute::ExoscaleActions;
 use super::find::{DepartingBalancer, Found, Knowledge};
-use super::inventory;
+use super::notices;
 use super::observe::readable;
 use super::ownership::{OwnershipContext, ServiceOwner};
 use super::plan::{self, Action, Managed, PlanBuilder, Wanted};
-use super::pool::{Sight, Target};
+use super::pool::{Confirming, Target};
 use super::publish::{Known, Publisher};
 use super::record::Record;
-use super::remarks;
+use super::resource_states;
 use super::settings::table::{ID, OWNED_SERVICES, TABLE};
 use super::settings::{self, External, Settings};
 use crate::api::{LoadBalancer, LoadBalancerState};
@@ -56,7 +56,7 @@ impl LoadBalancers {
             (target, found) => {
                 let pool = target.as_ref().ok().copied();
                 let seen = found.as_ref().ok().and_then(|it| it.balancer.as_ref());
-                let seen = seen.map(inventory::found).unwrap_or_default();
+                let seen = seen.map(resource_states::found).unwrap_or_default();
                 let faults = [target.err(), found.err()].into_iter().flatten();
                 let mut refusal = self.refusal(request, faults.collect(), notices, pool);
                 refusal.plan.found = seen;
@@ -73,14 +73,14 @@ impl LoadBalancers {
         let adds = |draft: &PreparedPlan| draft.plan.steps.iter().any(|it| it.verb == Verb::Create);
         if adds(&draft) {
             match self.pools.look_at(target.pool, request).await? {
-                Some(Sight::Missing) => {
-                    let fault = remarks::no_such_pool(target.pool);
+                Some(Confirming::Missing) => {
+                    let fault = notices::no_such_pool(target.pool);
                     return Ok(self.refusal(request, vec![fault], notices, None));
                 }
-                Some(Sight::WithoutNodes) => {
-                    notices.push(remarks::pool_without_nodes(target.pool));
+                Some(Confirming::WithoutNodes) => {
+                    notices.push(notices::pool_without_nodes(target.pool));
                 }
-                Some(Sight::HasNodes) | None => {}
+                Some(Confirming::HasNodes) | None => {}
             }
         }
         notices.append(&mut draft.plan.notices);
@@ -88,7 +88,7 @@ impl LoadBalancers {
         Ok(draft)
     }
 
-    /// Makes sure that it can be said of every service of that load balancer whose it is.
+    /// Reads what is needed to know the owner of every service of that load balancer.
     async fn know_services(
         &self,
         known: &mut Knowledge<'_>,
@@ -139,9 +139,9 @@ impl LoadBalancers {
             plan::remove(&mut builder, known.context(false), handed_away, false);
         }
         let seen = found.balancer.iter().chain(&found.left);
-        builder.plan.found = seen.flat_map(inventory::found).collect();
+        builder.plan.found = seen.flat_map(resource_states::found).collect();
         if builder.plan.problems.is_empty() {
-            builder.plan.wanted = inventory::wanted(wanted.managed, services, target.pool);
+            builder.plan.wanted = resource_states::wanted(wanted.managed, services, target.pool);
         }
         let publisher = Publisher::Present {
             before: request.service.ingress.clone(),
@@ -155,7 +155,7 @@ impl LoadBalancers {
         Ok(draft)
     }
 
-    /// Nothing is done while a person has to put something right.
+    /// A plan without steps: a person has to fix these faults first.
     fn refusal(
         &self,
         request: &BalancerRequest,
@@ -213,7 +213,7 @@ impl LoadBalancers {
                 return Err(unsettled(there));
             }
             plan::remove(&mut builder, context, there, *manages);
-            builder.plan.found.extend(inventory::found(there));
+            builder.plan.found.extend(resource_states::found(there));
             if settings.id == Some(there.id) && !manages {
                 withdrawn.remove(ID.key);
             }
@@ -231,7 +231,7 @@ fn managed(context: OwnershipContext<'_>, settings: &Settings, found: &Found) ->
     let mut name = settings.balancer_name(&context.request.service);
     if found.is_adopted {
         labels.insert(ADOPTED_MARK.to_owned(), "true".to_owned());
-        // Somebody gave it a name; only a Service that says another one changes it.
+        // Somebody gave it a name; only a Service that names another one changes it.
         let there = found.balancer.as_ref().filter(|_| settings.name.is_none());
         name = there.map_or(name, |it| it.name.clone());
     }
@@ -249,7 +249,7 @@ fn record(wanted: &Wanted<'_>, found: &Found, builder: &PlanBuilder) -> Record {
     let mut record = wanted.context.record.clone();
     let there = found.balancer.as_ref();
     record.services = there.map(|it| remembered(wanted, it)).unwrap_or_default();
-    // Before their names cease to say it.
+    // Before their names stop proving it.
     record
         .services
         .extend(builder.actions.iter().filter_map(|it| match it {
@@ -266,7 +266,7 @@ fn record(wanted: &Wanted<'_>, found: &Found, builder: &PlanBuilder) -> Record {
     let described = wanted.services.iter().any(|it| !it.description.is_empty());
     record.describes_services = described
         || record.describes_services && does(|it| matches!(it, Action::ResetServiceDescription(_)));
-    // Somebody's consent ends it, as soon as the mark says so.
+    // A consent ends it, as soon as the mark shows it.
     let is_marked = |it: &&LoadBalancer| wanted.context.is_marked(it);
     if let Some(ours) = there.filter(|_| found.manages).filter(is_marked) {
         record.attached.remove(&ours.id);
@@ -274,7 +274,7 @@ fn record(wanted: &Wanted<'_>, found: &Found, builder: &PlanBuilder) -> Record {
     record
 }
 
-/// The services that are the Service's although their names do not say so.
+/// The services that are the Service's although not by their names.
 fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
     let ours = there.services.items.iter().filter(|service| {
         let named_so = wanted
@@ -283,7 +283,7 @@ fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
             .any(|it| plan::is_at(service, &it.entrance) && it.name == service.name);
         match wanted.context.owner(service) {
             ServiceOwner::Ours => true,
-            // It has taken its place.
+            // It has replaced it.
             ServiceOwner::LeftOver => named_so,
             ServiceOwner::Foreign => named_so && wanted.context.may_replace(),
             ServiceOwner::Another(_) => false,

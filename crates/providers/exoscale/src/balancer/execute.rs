@@ -1,8 +1,8 @@
-//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation is
-//! waited for without holding anybody, or it is an error.
+//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation
+//! is waited for without holding anybody, or it is an error.
 
+mod confirm;
 mod create;
-mod sight;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use super::record::Record;
 use crate::api::{LoadBalancerChange, Operation};
 use crate::operation::{Waited, Waiting};
 
-/// When to ask again for the turn on a load balancer that another Service is changing.
-const TURN_PAUSE: Duration = Duration::from_secs(1);
+/// When to try again for a load balancer that another Service is changing.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Carries out one plan.
 pub(crate) struct ExoscaleActions {
@@ -48,11 +48,10 @@ pub(crate) struct ExoscaleActions {
 enum UnderWay {
     /// Its operation runs; nobody else changes the load balancer meanwhile.
     Operation(Waiting, Option<KeyedGuard>),
-    /// What came of it is looked for, since then.
-    Sight(Instant),
+    /// Its result does not show yet, since then.
+    Confirming(Instant),
 }
 
-/// What came of looking at a step.
 enum Outcome {
     Done,
     Wait(String, Duration, Option<UnderWay>),
@@ -69,7 +68,8 @@ enum Started {
 }
 
 impl ExoscaleActions {
-    /// `balancer` is the one that exists; `record` is what is to be remembered before the first step.
+    /// `balancer` is the one that exists; `record` is what is to be remembered before the first
+    /// step.
     pub(crate) fn new(
         shared: Arc<Shared>,
         request: &BalancerRequest,
@@ -103,8 +103,8 @@ impl ExoscaleActions {
     async fn carry(&mut self, id: StepId, step: &Step) -> Result<StepOutcome, CloudError> {
         let action = self.actions[id].clone();
         let outcome = match self.under_way.remove(&id) {
-            Some(UnderWay::Operation(waiting, turn)) => self.look(&action, waiting, turn).await?,
-            Some(UnderWay::Sight(since)) => self.look_for(&action, since).await?,
+            Some(UnderWay::Operation(waiting, lock)) => self.look(&action, waiting, lock).await?,
+            Some(UnderWay::Confirming(since)) => self.confirm(&action, since).await?,
             None => self.begin(step, &action).await?,
         };
         Ok(match outcome {
@@ -121,14 +121,14 @@ impl ExoscaleActions {
 
     async fn begin(&mut self, step: &Step, action: &Action) -> Result<Outcome, CloudError> {
         if matches!(action, Action::AwaitAddress | Action::AwaitEnd(_)) {
-            return self.look_for(action, Instant::now()).await;
+            return self.confirm(action, Instant::now()).await;
         }
-        let mut turn = None;
+        let mut lock = None;
         if let Some(id) = self.target(action) {
-            turn = self.shared.turns.try_lock(id);
-            if turn.is_none() {
+            lock = self.shared.locks.try_lock(id);
+            if lock.is_none() {
                 let what = format!("another change of load balancer {id} to end");
-                return Ok(Outcome::Wait(what, TURN_PAUSE, None));
+                return Ok(Outcome::Wait(what, LOCK_PAUSE, None));
             }
         }
         let operation = match self.start(step, action).await? {
@@ -147,7 +147,7 @@ impl ExoscaleActions {
             None => self.ended(action).await,
             Some(waiting) => {
                 let after = waiting.after(Instant::now())?;
-                Ok(Outcome::wait(waiting, after, turn))
+                Ok(Outcome::wait(waiting, after, lock))
             }
         }
     }
@@ -157,11 +157,11 @@ impl ExoscaleActions {
         &mut self,
         action: &Action,
         mut waiting: Waiting,
-        turn: Option<KeyedGuard>,
+        lock: Option<KeyedGuard>,
     ) -> Result<Outcome, CloudError> {
         let answer = self.shared.api.operation(waiting.id()).await;
-        match waiting.heard(answer, Instant::now())? {
-            Waited::Wait(after) => Ok(Outcome::wait(waiting, after, turn)),
+        match waiting.answered(answer, Instant::now())? {
+            Waited::Wait(after) => Ok(Outcome::wait(waiting, after, lock)),
             Waited::Done => self.ended(action).await,
         }
     }
@@ -169,9 +169,9 @@ impl ExoscaleActions {
     /// What was asked for is done; some of it has to be looked for.
     async fn ended(&mut self, action: &Action) -> Result<Outcome, CloudError> {
         match action {
-            Action::AddService(_) => self.look_for(action, Instant::now()).await,
+            Action::AddService(_) => self.confirm(action, Instant::now()).await,
             Action::CreateBalancer(_) if self.balancer.is_none() => {
-                self.look_for(action, Instant::now()).await
+                self.confirm(action, Instant::now()).await
             }
             Action::ChangeService { id, change } => {
                 if let Some(name) = &change.name {
@@ -191,7 +191,7 @@ impl ExoscaleActions {
                 self.record.describes_services = false;
                 Ok(Outcome::Done)
             }
-            // The mark says from now on whose it is.
+            // From now on the mark shows its owner.
             Action::MarkBalancer(_) => {
                 if let Some(balancer) = &self.balancer {
                     self.record.attached.remove(&balancer.id);
@@ -202,7 +202,7 @@ impl ExoscaleActions {
         }
     }
 
-    /// Keeps the id of a service whose name does not say whose it is.
+    /// Keeps the id of a service whose name does not show its owner.
     fn remember(&mut self, name: &str, id: Uuid) {
         let nameless = self.context().nameless([(name, id)]);
         self.record.services.remove(&id);
@@ -218,7 +218,6 @@ impl ExoscaleActions {
         }
     }
 
-    /// Tells the cloud.
     async fn start(&mut self, step: &Step, action: &Action) -> Result<Started, CloudError> {
         let shared = Arc::clone(&self.shared);
         let api = &shared.api;
@@ -316,9 +315,9 @@ fn words(step: &Step) -> String {
 }
 
 impl Outcome {
-    fn wait(waiting: Waiting, after: Duration, turn: Option<KeyedGuard>) -> Self {
+    fn wait(waiting: Waiting, after: Duration, lock: Option<KeyedGuard>) -> Self {
         let what = waiting.what().to_owned();
-        Self::Wait(what, after, Some(UnderWay::Operation(waiting, turn)))
+        Self::Wait(what, after, Some(UnderWay::Operation(waiting, lock)))
     }
 }
 
@@ -347,7 +346,7 @@ fn gone(result: Result<Option<Operation>, CallError>) -> Result<Started, CloudEr
     })
 }
 
-/// The cloud understood and said no.
+/// The cloud understood and refused.
 fn is_refused(error: &CallError) -> bool {
     matches!(error.status(), Some(400 | 422))
 }

@@ -1,4 +1,4 @@
-//! Which load balancers are a Service's.
+//! Finds the load balancers of a Service.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use bowline_core::{
 use uuid::Uuid;
 
 use super::LoadBalancers;
+use super::notices::{self, external_is_gone, external_named};
 use super::observe::all_readable;
 use super::ownership::{By, Claim, Lack, OwnershipContext, is_adopted, is_unmarked, shows};
 use super::record::{MOST_ATTACHED, Record};
-use super::remarks::{self, external_is_gone, external_named};
 use super::settings::table::{ID, NAME};
 use super::settings::{self, External, Settings, default_name, invalid};
 use crate::api::LoadBalancer;
 
-/// What is known beside what the request says; more is read when a decision lacks it.
+/// What is known beyond the request; more is read when a decision lacks it.
 pub(super) struct Knowledge<'a> {
     request: &'a BalancerRequest,
     pub(super) record: Record,
@@ -66,15 +66,15 @@ impl Found {
         let by_hand = *by == By::Consent(OwnershipVerdict::Adopted)
             && is_unmarked(&balancer)
             && settings::uid_in_name(&balancer.name).is_none();
-        let told = match by {
-            By::Consent(standing) => consent(standing, &balancer.name),
+        let notice = match by {
+            By::Consent(verdict) => consent(verdict, &balancer.name),
             _ => None,
         };
         Self {
             manages: true,
             mark_first: by.needs_mark(),
             is_adopted: by_hand || is_adopted(&balancer),
-            notices: told.into_iter().collect(),
+            notices: notice.into_iter().collect(),
             balancer: Some(balancer),
             ..Self::default()
         }
@@ -134,7 +134,7 @@ impl LoadBalancers {
             match claim {
                 Claim::Managed(by) => {
                     let mut found = Found::managed(balancer, &by);
-                    found.notices.extend(refusal.map(remarks::told));
+                    found.notices.extend(refusal.map(notices::refused));
                     return self.with_left(known, Ok(found)).await;
                 }
                 Claim::HandedAway => handed_away = Some(balancer),
@@ -143,11 +143,11 @@ impl LoadBalancers {
                     refusal = Some(not_ours(row, &balancer.id.to_string()));
                 }
                 Claim::Attached => {
-                    let found = attach(known, balancer, refusal.map(remarks::told));
+                    let found = attach(known, balancer, refusal.map(notices::refused));
                     return self.with_left(known, found).await;
                 }
                 Claim::NotOurs => {
-                    let notice = remarks::attached(row, &balancer);
+                    let notice = notices::attached(row, &balancer);
                     let found = attach(known, balancer, Some(notice));
                     return self.with_left(known, found).await;
                 }
@@ -164,8 +164,8 @@ impl LoadBalancers {
         })
     }
 
-    /// Adds doubles and what the Service had before. They are looked for as long as it shows no address, and wherever
-    /// the one in use was not made for it.
+    /// Adds doubles and what the Service had before. They are looked for as long as it shows no
+    /// address, and wherever the one in use was not made for it.
     async fn with_left(
         &self,
         known: &Knowledge<'_>,
@@ -210,8 +210,8 @@ impl LoadBalancers {
         Ok(named)
     }
 
-    /// The load balancer of a Service whose annotations name none that exists and that it may have: one that was made
-    /// for it, or none yet.
+    /// The load balancer of a Service whose annotations name none that exists and that it may have:
+    /// one that was made for it, or none yet.
     async fn adopt(
         &self,
         known: &mut Knowledge<'_>,
@@ -237,7 +237,7 @@ impl LoadBalancers {
         if let Some((best, by)) = best {
             let mut found = Found::managed((*best).clone(), by);
             if found.notices.is_empty() {
-                found.notices.push(remarks::adopted(best));
+                found.notices.push(notices::adopted(best));
             }
             let left = all.iter().filter(|it| it.id != best.id);
             found.left = left.filter(|it| is_left(known, it)).cloned().collect();
@@ -259,13 +259,13 @@ impl LoadBalancers {
         let lost = settings.id.filter(|_| is_lost);
         Ok(Ok(Found {
             manages: true,
-            notices: lost.map(remarks::recreated).into_iter().collect(),
+            notices: lost.map(notices::recreated).into_iter().collect(),
             ..Found::default()
         }))
     }
 
-    /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
-    /// own.
+    /// Whether the Service's status shows the address of a load balancer here that is its own, or
+    /// has services of its own.
     pub(super) async fn has_what_is_shown(
         &self,
         request: &BalancerRequest,
@@ -346,7 +346,7 @@ impl LoadBalancers {
         let claim = self
             .decide(known, true, |it| it.claim(balancer, settings))
             .await?;
-        // What it was allowed to take and has not taken yet stays whose it is.
+        // What it was allowed to take and has not taken yet keeps its owner.
         let untaken = |by: &By| {
             let consents = |it: &OwnershipVerdict| {
                 matches!(
@@ -354,14 +354,14 @@ impl LoadBalancers {
                     OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted
                 )
             };
-            matches!(by, By::Consent(standing) if consents(standing))
+            matches!(by, By::Consent(verdict) if consents(verdict))
         };
         Ok(matches!(claim, Claim::Managed(by) if !untaken(&by) && !is_adopted(balancer)))
     }
 }
 
-/// The ports of the Service go to a load balancer of somebody else's, if the operator allows that. That is remembered before
-/// anything is done.
+/// The ports of the Service go to a load balancer of somebody else's, if the operator allows that.
+/// That is remembered before anything is done.
 fn attach(
     known: &mut Knowledge<'_>,
     balancer: LoadBalancer,
@@ -369,11 +369,11 @@ fn attach(
 ) -> Result<Found, Problem> {
     let namespace = &known.request.service.key.namespace;
     if !known.request.rules.external.allows(namespace) {
-        return Err(remarks::attaching_is_not_allowed());
+        return Err(notices::attaching_is_not_allowed());
     }
     known.record.attached.insert(balancer.id);
     if known.record.attached.len() > MOST_ATTACHED {
-        return Err(remarks::attached_too_often());
+        return Err(notices::attached_too_often());
     }
     Ok(Found::attached(balancer, notice))
 }

@@ -1,4 +1,4 @@
-//! What is in the cloud. Reads only; what cannot be read is an error and never absence.
+//! Reads what the cloud has. A failed read is an error, never absence.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,24 +10,24 @@ use crate::api::{Api, Listing, LoadBalancer};
 
 pub(crate) struct Observer {
     api: Api,
-    /// Which fallback has been told; each is told once.
-    told_no_list: AtomicBool,
+    /// Each fallback is reported once.
+    reported_no_list: AtomicBool,
 }
 
 impl Observer {
     pub(crate) fn new(api: Api) -> Self {
         Self {
             api,
-            told_no_list: AtomicBool::new(false),
+            reported_no_list: AtomicBool::new(false),
         }
     }
 
     /// Other credentials may see more.
     pub(crate) fn forget(&self) {
-        self.told_no_list.store(false, Ordering::Relaxed);
+        self.reported_no_list.store(false, Ordering::Relaxed);
     }
 
-    /// A load balancer by its id; none only if the cloud said so about this very one.
+    /// A load balancer by its id; none only by the cloud's answer about this very one.
     pub(crate) async fn read(&self, id: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
         match self.api.load_balancer(id).await {
             Ok(balancer) if balancer.id == id => Ok(Some(balancer)),
@@ -52,7 +52,7 @@ impl Observer {
         match self.all().await {
             Ok(list) => Ok(Some(list)),
             Err(error) if error.kind() == CloudErrorKind::Denied => {
-                if !self.told_no_list.swap(true, Ordering::Relaxed) {
+                if !self.reported_no_list.swap(true, Ordering::Relaxed) {
                     info!(
                         error = error.chain(),
                         "load balancers cannot be listed: none is adopted by its name or labels"

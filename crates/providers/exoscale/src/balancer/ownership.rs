@@ -1,12 +1,12 @@
-//! Whose load balancer, and whose service of it? Pure.
+//! Decides who owns a load balancer, and each service of it. Pure.
 //!
 //! ```text
 //!  a load balancer ─▶ external? attached? ─▶ mark, name, consent (core) ─▶ what is on it ─▶ Claim
-//!  a service of it ─▶ its name ─▶ what is remembered ─▶ does it serve a port of ours? left over? ─▶ Whose
+//!  a service of it ─▶ its name ─▶ the record ─▶ does it serve a port of ours? left over? ─▶ ServiceOwner
 //! ```
 //!
-//! What a judgement lacks ([`Lack`]) is read only then: which pools the cluster's nodes are in, and which Services
-//! exist.
+//! What a decision lacks ([`Lack`]) is read only then: the pools of the cluster's nodes, and the
+//! list of Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) const SERVICE_LABEL: &str = "bowline-service-uid";
 /// The label with namespace and name of the Service, for people.
 const NAME_LABEL: &str = "bowline-service";
 pub(crate) const CLUSTER_LABEL: &str = "bowline-cluster";
-/// What says that a controller of ours has made it, or has it.
+/// Labels that show that a controller of ours made it, or has it.
 const MARKS: [&str; 5] = [
     SERVICE_LABEL,
     NAME_LABEL,
@@ -40,18 +40,19 @@ const MARKS: [&str; 5] = [
 ];
 const LONGEST_VALUE: usize = 63;
 
-/// Who we are, and who else is there.
+/// This Service, and the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipContext<'a> {
     pub(crate) request: &'a BalancerRequest,
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
     pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
-    /// Whether it is about a load balancer that the Service names or has: what serves its ports there is its own.
+    /// Whether it is about a load balancer that the Service names or has: what serves its ports
+    /// there is its own.
     pub(crate) by_ports: bool,
 }
 
-/// What must be known before it can be said.
+/// What must be known before a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// The pools of the cluster's nodes.
@@ -91,7 +92,8 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Whether the load balancer must be marked before anything else happens: only then it is known again.
+    /// Whether the load balancer must be marked before anything else happens: only then it is known
+    /// again.
     pub(crate) fn needs_mark(&self) -> bool {
         matches!(self, Self::Services | Self::Consent(_))
     }
@@ -133,12 +135,12 @@ impl<'a> OwnershipContext<'a> {
         .collect()
     }
 
-    /// Whether it is, beyond doubt, one that was made for this Service: by its mark or its name.
+    /// Whether it was certainly made for this Service: by its mark or its name.
     pub(crate) fn is_own(&self, balancer: &LoadBalancer) -> bool {
         self.is_marked(balancer) || self.has_our_name(balancer)
     }
 
-    /// Whether it carries this Service's mark, and nothing says that this is another cluster's Service.
+    /// Whether it carries this Service's mark, and no mark of another cluster.
     pub(crate) fn is_marked(&self, balancer: &LoadBalancer) -> bool {
         balancer.labels.get(SERVICE_LABEL) == Some(&label_value(&self.service().uid))
             && self.is_of_cluster(balancer)
@@ -148,12 +150,12 @@ impl<'a> OwnershipContext<'a> {
         is_unmarked(balancer) && balancer.name == default_name(&self.service().uid)
     }
 
-    /// Whether nothing says that it is another cluster's. Names count only where a uid is not known.
+    /// Whether no mark names another cluster. Names count only where a uid is not known.
     fn is_of_cluster(&self, balancer: &LoadBalancer) -> bool {
         let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
         let ours = self.request.cluster_uid.as_deref().map(label_value);
-        if let Some(whose) = match_by_uid(marked, ours.as_deref()) {
-            return whose == bowline_core::ClusterMatch::Ours;
+        if let Some(owner) = match_by_uid(marked, ours.as_deref()) {
+            return owner == bowline_core::ClusterMatch::Ours;
         }
         let ours = label_value(&self.request.cluster_name);
         balancer
@@ -171,13 +173,13 @@ impl<'a> OwnershipContext<'a> {
             return Ok(Claim::Attached);
         }
         let candidate = self.candidature(balancer);
-        let standing = if !is_unmarked(balancer) && !self.is_of_cluster(balancer) {
+        let verdict = if !is_unmarked(balancer) && !self.is_of_cluster(balancer) {
             unproven(&candidate, self.request)
         } else {
             standing(&candidate, self.request)?
         };
         let is_attached = self.record.attached.contains(&balancer.id);
-        Ok(match standing {
+        Ok(match verdict {
             consent @ (OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted) => {
                 Claim::Managed(By::Consent(consent))
             }
@@ -205,7 +207,7 @@ impl<'a> OwnershipContext<'a> {
         })
     }
 
-    /// What the load balancer says of itself.
+    /// The marks on the load balancer.
     fn candidature<'b>(&'b self, balancer: &'b LoadBalancer) -> Candidature<'b> {
         let label = |key: &str| balancer.labels.get(key).cloned();
         let cluster = self.request.cluster_uid.clone();
@@ -226,8 +228,9 @@ impl<'a> OwnershipContext<'a> {
         }
     }
 
-    /// Whether the original made it for this Service, with a name that its user chose: all that is on it is this
-    /// Service's, and only this Service's controllers could have put it there, or say so in its status.
+    /// Whether the original made it for this Service, with a name that its user chose: all that is
+    /// on it is this Service's, and only this Service's controllers could have put it there, or say
+    /// so in its status.
     fn is_the_originals(&self, balancer: &LoadBalancer, settings: &Settings) -> Result<bool, Lack> {
         let services = &balancer.services;
         let is_named = settings.name.as_deref() == Some(&balancer.name)
@@ -271,7 +274,7 @@ impl<'a> OwnershipContext<'a> {
         all.filter(move |it| it.uid != uid && may_be_ours(it))
     }
 
-    /// Whose that service is. What cannot be said without more is nobody's to touch.
+    /// The owner of that service; foreign if it cannot be decided.
     pub(crate) fn owner(&self, service: &LoadBalancerService) -> ServiceOwner<'a> {
         self.judge(service).unwrap_or(ServiceOwner::Foreign)
     }
@@ -337,14 +340,14 @@ impl<'a> OwnershipContext<'a> {
         port.is_some_and(|port| port.node_port != 0 && port.node_port == service.target_port)
     }
 
-    /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of this namespace adopt,
-    /// and no Service is missing whose it could be.
+    /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of
+    /// this namespace adopt, and no Service is missing whose it could be.
     pub(crate) fn may_replace(&self) -> bool {
         let namespace = &self.service().key.namespace;
         self.request.all_known && self.request.rules.adoption.allows(namespace)
     }
 
-    /// The ids to be remembered of services that are ours although their names do not say so.
+    /// The ids to be remembered of services that are ours although not by their names.
     pub(crate) fn nameless<'b>(
         &self,
         services: impl IntoIterator<Item = (&'b str, Uuid)>,
@@ -367,8 +370,8 @@ pub(crate) fn is_adopted(balancer: &LoadBalancer) -> bool {
     balancer.labels.contains_key(ADOPTED_MARK)
 }
 
-/// Whether another Service has it without a mark, as those that the original made: it names it, and its status shows
-/// its address.
+/// Whether another Service has it without a mark, as those that the original made: it names it, and
+/// its status shows its address.
 fn has(other: &Arc<Service>, balancer: &LoadBalancer) -> bool {
     id_of(other) == Some(balancer.id)
         && shows(other, balancer)
@@ -406,8 +409,8 @@ pub(crate) fn cluster_match(
     use bowline_core::ClusterMatch::{Foreign, Unclear};
     let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
     let uid = cluster_uid.map(label_value);
-    if let Some(whose) = match_by_uid(marked, uid.as_deref()) {
-        return whose;
+    if let Some(owner) = match_by_uid(marked, uid.as_deref()) {
+        return owner;
     }
     match balancer.labels.get(CLUSTER_LABEL) {
         None => Unclear("names no cluster"),

@@ -1,4 +1,5 @@
-//! Which instance pool gets the traffic of a Service: what it says, or else the one of its nodes.
+//! Which instance pool gets the traffic of a Service: the one it names, or else the one of its
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) struct Target {
 
 /// What a look at a pool has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum Confirming {
     Missing,
     HasNodes,
     WithoutNodes,
@@ -37,7 +38,7 @@ pub(crate) struct Pools {
     api: Api,
     /// Where none is given and none can be inferred.
     default: Option<Uuid>,
-    told_no_list: AtomicBool,
+    reported_no_list: AtomicBool,
 }
 
 impl Pools {
@@ -45,16 +46,16 @@ impl Pools {
         Self {
             api,
             default,
-            told_no_list: AtomicBool::new(false),
+            reported_no_list: AtomicBool::new(false),
         }
     }
 
     /// Other credentials may see more.
     pub(crate) fn forget(&self) {
-        self.told_no_list.store(false, Ordering::Relaxed);
+        self.reported_no_list.store(false, Ordering::Relaxed);
     }
 
-    /// The pool of a Service with these nodes, or what a person must say first.
+    /// The pool of a Service with these nodes, or what a person must fix first.
     pub(crate) async fn resolve(
         &self,
         setting: &PoolSetting,
@@ -104,16 +105,17 @@ impl Pools {
         self.pools_with(instances_of(request)).await
     }
 
-    /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to look.
+    /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to
+    /// look.
     pub(crate) async fn look_at(
         &self,
         pool: Uuid,
         request: &BalancerRequest,
-    ) -> Result<Option<Sight>, CloudError> {
+    ) -> Result<Option<Confirming>, CloudError> {
         let found = match self.api.instance_pool(pool).await {
             Ok(found) => found,
             Err(error) if error.kind() == CloudErrorKind::NotFound => {
-                return Ok(Some(Sight::Missing));
+                return Ok(Some(Confirming::Missing));
             }
             Err(error) if error.kind() == CloudErrorKind::Denied => return Ok(None),
             Err(error) => return Err(error),
@@ -121,9 +123,9 @@ impl Pools {
         let nodes = instances_of(request);
         let mut members = found.instances.iter().flatten();
         Ok(Some(if members.any(|it| nodes.contains(it)) {
-            Sight::HasNodes
+            Confirming::HasNodes
         } else {
-            Sight::WithoutNodes
+            Confirming::WithoutNodes
         }))
     }
 
@@ -139,7 +141,7 @@ impl Pools {
         match self.api.instances().await {
             Ok(list) => listed_pools(&list, &ids),
             Err(error) if error.kind() == CloudErrorKind::Denied => {
-                if !self.told_no_list.swap(true, Ordering::Relaxed) {
+                if !self.reported_no_list.swap(true, Ordering::Relaxed) {
                     info!(
                         error = error.chain(),
                         "instances cannot be listed: they are read one by one"

@@ -1,4 +1,4 @@
-//! What a Service is told about its load balancer. Pure.
+//! Status and annotations of a Service. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ impl Publisher {
         if let Some(balancer) = balancer {
             say(ID.key, balancer.id.to_string());
         }
-        // What was right of it is remembered in the condition.
+        // Its valid part is remembered in the condition.
         if service.annotation(OWNED_SERVICES).is_some() {
             say(OWNED_SERVICES, String::new());
         }

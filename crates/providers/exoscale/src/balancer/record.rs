@@ -1,5 +1,5 @@
-//! What is remembered about a Service in a condition of its status: tenants write annotations, and must not be able to
-//! say what is theirs. Pure.
+//! What is remembered about a Service in a condition of its status: tenants write annotations, and
+//! must not be able to say what is theirs. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,8 @@ use uuid::Uuid;
 use crate::id::hyphenated;
 
 pub const RECORD: &str = "bowline.dev/ExoscaleLoadBalancer";
-/// The most load balancers that one Service is known to be attached to, so that the condition stays short: 32 ids are
+/// The most load balancers that one Service is known to be attached to, so that the condition stays
+/// short: 32 ids are
 /// 1.2 KiB. Nobody forgets one of them, so that there must be an end.
 pub(crate) const MOST_ATTACHED: usize = 32;
 
@@ -24,11 +25,13 @@ const LISTENERS: &str = "NLB services";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The load balancers of others that the Service puts its ports on. Only somebody's consent ends that.
+    /// The load balancers of others that the Service puts its ports on. Only somebody's consent
+    /// ends that.
     pub(crate) attached: BTreeSet<Uuid>,
-    /// The services of load balancers that are the Service's although their names do not say so.
+    /// The services of load balancers that are the Service's although not by their names.
     pub(crate) services: BTreeSet<Uuid>,
-    /// Whether an annotation has given the load balancer its description: only then it may be emptied.
+    /// Whether an annotation has given the load balancer its description: only then it may be
+    /// emptied.
     pub(crate) describes_balancer: bool,
     /// The same of its services.
     pub(crate) describes_services: bool,
@@ -49,9 +52,9 @@ impl Record {
                 record.attached = read_ids(ids);
             } else if let Some(ids) = part.strip_prefix(SERVICES) {
                 record.services = read_ids(ids);
-            } else if let Some(things) = part.strip_prefix(DESCRIBED) {
-                record.describes_balancer = things.split(", ").any(|it| it == BALANCER);
-                record.describes_services = things.split(", ").any(|it| it == LISTENERS);
+            } else if let Some(described) = part.strip_prefix(DESCRIBED) {
+                record.describes_balancer = described.split(", ").any(|it| it == BALANCER);
+                record.describes_services = described.split(", ").any(|it| it == LISTENERS);
             }
         }
         record

@@ -1,4 +1,4 @@
-//! Overrides: what the operator says about nodes, found by their name or provider id.
+//! Overrides: facts that the operator configures about nodes, found by their name or provider id.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const EXPRESSION_LIMIT: usize = 1024 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Overrides(Vec<Override>);
 
-/// What is said about one node, or about all whose names match.
+/// The override of one node, or of all whose names match.
 #[derive(Clone, Debug)]
 pub struct Override {
     name: String,
@@ -28,7 +28,7 @@ pub struct Override {
     pub instance_type: Option<String>,
     /// Zone and region of an external node.
     pub region: Option<String>,
-    /// All addresses; empty if nothing is said about them.
+    /// All addresses; empty: not overridden.
     pub addresses: Vec<NodeAddress>,
 }
 
@@ -121,10 +121,10 @@ impl Override {
             );
         }
         let mut addresses = Vec::new();
-        for (place, address) in raw.addresses.iter().enumerate() {
+        for (index, address) in raw.addresses.iter().enumerate() {
             match node_address(address) {
                 Ok(address) => addresses.push(address),
-                Err((key, reason)) => refuse(&format!("addresses[{place}].{key}"), reason),
+                Err((key, reason)) => refuse(&format!("addresses[{index}].{key}"), reason),
             }
         }
         let some = |text: &String| (!text.is_empty()).then(|| text.clone());

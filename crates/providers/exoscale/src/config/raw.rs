@@ -2,6 +2,7 @@
 //! nothing, and only the first document counts.
 
 use bowline_core::Secret;
+use bowline_provider::{first_document, first_line};
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
@@ -85,19 +86,10 @@ pub(super) struct RawLoadBalancer {
 impl RawConfig {
     /// Reads the first document of `text`; nothing, comments alone and `---` are an empty one.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
-        let mut bytes = text.as_bytes();
-        // Excerpts of the file may hold the secret.
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut documents = serde_saphyr::read_with_options::<_, Option<Self>>(&mut bytes, options);
-        match documents.next() {
-            None => Ok(Self::default()),
-            Some(Ok(first)) => Ok(first.unwrap_or_default()),
-            Some(Err(error)) => {
-                let text = error.to_string();
-                let reason = text.lines().next().unwrap_or_default().trim().to_owned();
-                Err(ConfigError::File { reason })
-            }
-        }
+        let first = first_document(text).map_err(|error| ConfigError::File {
+            reason: first_line(&error),
+        })?;
+        Ok(first.unwrap_or_default())
     }
 }
 

@@ -6,14 +6,14 @@ use bowline_provider::row as key;
 
 pub const API_KEY: Variable = Variable {
     name: "EXOSCALE_API_KEY",
-    meaning: "API key. Takes the place of `global.apiKey` even when it is set to nothing.",
+    meaning: "API key. Replaces `global.apiKey`, even when it is set to nothing.",
     default: "`global.apiKey`",
     allowed: "an API key (`EXO` and hexadecimal digits)",
 };
 
 pub const API_SECRET: Variable = Variable {
     name: "EXOSCALE_API_SECRET",
-    meaning: "API secret. Takes the place of `global.apiSecret` even when it is set to nothing.",
+    meaning: "API secret. Replaces `global.apiSecret`, even when it is set to nothing.",
     default: "`global.apiSecret`",
     allowed: "an API secret",
 };
@@ -22,7 +22,7 @@ pub const API_CREDENTIALS_FILE: Variable = Variable {
     name: "EXOSCALE_API_CREDENTIALS_FILE",
     meaning: "JSON file with `name`, `api_key` and `api_secret`, used when key or secret are not \
               given otherwise. It is read again every few seconds; a new pair is tried before it \
-              is used. Takes the place of `global.apiCredentialsFile` even when it is set to \
+              is used. Replaces `global.apiCredentialsFile`, even when it is set to \
               nothing.",
     default: "`global.apiCredentialsFile`",
     allowed: "a path",
@@ -49,7 +49,7 @@ pub const API_ENVIRONMENT: Variable = Variable {
 pub const API_ZONE: Variable = Variable {
     name: "EXOSCALE_API_ZONE",
     meaning: "The zone. Empty counts as unset.",
-    default: "EXOSCALE_ZONE, then `global.zone`, then what the machine's metadata says",
+    default: "EXOSCALE_ZONE, then `global.zone`, then the machine's metadata",
     allowed: "a zone such as `ch-gva-2`",
 };
 
@@ -164,7 +164,7 @@ pub const KEYS: [Variable; 18] = [
     ),
     key(
         "instances.overrides[].type",
-        "`external`, or what the API says",
+        "`external`, or as the API answers",
         "a label value",
         "Instance type of the node.",
     ),
@@ -176,7 +176,7 @@ pub const KEYS: [Variable; 18] = [
     ),
     key(
         "instances.overrides[].addresses",
-        "those of the kubelet, or what the API says",
+        "those of the kubelet, or as the API answers",
         "a list of `{type, address}`; types are Hostname, InternalIP, ExternalIP, InternalDNS, \
          ExternalDNS",
         "Addresses of the node.",

@@ -409,16 +409,16 @@ fn exoscale_case_91_a_bad_override_stops_the_start_and_is_named() {
          addresses: [{type: Hostname}] | addresses[0].address",
     ) {
         let file = format!("instances: {{overrides: [{{name: a}}, {{name: edge-1, {text}}}]}}");
-        let said = keyed(&[], &file).unwrap_err().to_string();
+        let error = keyed(&[], &file).unwrap_err().to_string();
         let wanted = format!("instances.overrides[1] (name \"edge-1\"): {key}: ");
-        says(&said, &wanted);
+        says(&error, &wanted);
     }
     for slashes in ["/", "//", "///"] {
         let file = format!("instances: {{overrides: [{{name: '{slashes}'}}]}}");
-        let said = keyed(&[], &file).unwrap_err().to_string();
+        let error = keyed(&[], &file).unwrap_err().to_string();
         assert!(
-            said.contains("instances.overrides[0]") && said.contains("name: "),
-            "{said}"
+            error.contains("instances.overrides[0]") && error.contains("name: "),
+            "{error}"
         );
     }
 }

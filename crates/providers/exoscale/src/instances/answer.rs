@@ -35,26 +35,32 @@ impl Knowledge {
 
     pub(super) fn types_wanted(&self, questions: &[Question<'_>]) -> BTreeSet<Uuid> {
         let types = questions.iter().filter_map(|question| match question {
-            Question::About { id, said, .. } if type_said(*said).is_none() => {
-                self.instance(*id).ok()?.instance_type
-            }
+            Question::About {
+                id, node_override, ..
+            } if type_override(*node_override).is_none() => self.instance(*id).ok()?.instance_type,
             _ => None,
         });
         types.collect()
     }
 
     pub(super) fn answer(&self, node: &Node, question: &Question<'_>, zone: &str) -> Lookup {
-        let (id, said, known) = match question {
+        let (id, node_override, known) = match question {
             Question::Nothing => return Lookup::NotMine,
             Question::Malformed(why) => {
                 return Lookup::CannotTell(CloudError::new(CloudErrorKind::Invalid, why));
             }
-            Question::External(said) => return Lookup::Found(Box::new(external(said, node))),
-            Question::About { id, said, known } => (*id, *said, *known),
+            Question::External(node_override) => {
+                return Lookup::Found(Box::new(external(node_override, node)));
+            }
+            Question::About {
+                id,
+                node_override,
+                known,
+            } => (*id, *node_override, *known),
         };
         let instance = match self.instance(id) {
             Ok(instance) => instance,
-            // Nobody ever said that the node is this cloud's, and now its machine is not there.
+            // Nothing ever showed that the node is this cloud's, and its machine is not here.
             Err(Lookup::Gone(_)) if !known => return Lookup::NotMine,
             Err(Lookup::Gone(evidence)) => {
                 return elsewhere(node, zone).map_or(Lookup::Gone(evidence), |other| {
@@ -66,11 +72,11 @@ impl Knowledge {
             }
             Err(answer) => return answer,
         };
-        let named = match type_said(said) {
-            Some(said) => Ok(said),
+        let named = match type_override(node_override) {
+            Some(node_override) => Ok(node_override),
             None => self.type_of(instance),
         };
-        match describe(instance, node, said, zone, named) {
+        match describe(instance, node, node_override, zone, named) {
             Ok(described) => Lookup::Found(Box::new(described)),
             Err(error) => Lookup::CannotTell(error),
         }
@@ -110,19 +116,19 @@ impl Knowledge {
     }
 }
 
-/// The other zone that a node is in, as it says itself. Nodes of some years ago say only a region, which
+/// The other zone that a node's labels name. Nodes of some years ago name only a region, which
 /// is the zone as well.
 pub(crate) fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
     let keys = [
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
     ];
-    let mut said = keys.iter().filter_map(|key| node.labels.get(*key));
-    let said = said.find(|said| !said.is_empty())?;
-    (said != zone).then_some(said)
+    let mut labelled = keys.iter().filter_map(|key| node.labels.get(*key));
+    let labelled = labelled.find(|zone| !zone.is_empty())?;
+    (labelled != zone).then_some(labelled)
 }
 
 /// The instance type that the operator gives a node.
-fn type_said(said: Option<&Override>) -> Option<&str> {
-    said.and_then(|said| said.instance_type.as_deref())
+fn type_override(node_override: Option<&Override>) -> Option<&str> {
+    node_override.and_then(|node_override| node_override.instance_type.as_deref())
 }

@@ -1,4 +1,4 @@
-//! What a node is told about its machine. Pure.
+//! Describes an instance to its node. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,39 +13,39 @@ use crate::id::provider_id;
 /// Type, zone and region of an external node for which none is given.
 const EXTERNAL: &str = "external";
 
-/// What is known about the machine of an external node: what the operator says, and else nothing.
-pub(super) fn external(said: &Override, node: &Node) -> Instance {
-    let region = said.region.as_deref().unwrap_or(EXTERNAL);
-    let kind = said.instance_type.as_deref().unwrap_or(EXTERNAL);
+/// An external node is described by its override alone.
+pub(super) fn external(node_override: &Override, node: &Node) -> Instance {
+    let region = node_override.region.as_deref().unwrap_or(EXTERNAL);
+    let kind = node_override.instance_type.as_deref().unwrap_or(EXTERNAL);
     Instance {
-        provider_id: ProviderId::parse(&said.provider_id()).ok(),
+        provider_id: ProviderId::parse(&node_override.provider_id()).ok(),
         instance_type: kind.to_owned(),
         zone: region.to_owned(),
         region: region.to_owned(),
-        addresses: external_addresses(said, node),
+        addresses: external_addresses(node_override, node),
         power: Power::Unclear,
         extra_labels: BTreeMap::new(),
         marks: bowline_core::NodeMetadata::default(),
     }
 }
 
-/// No addresses mean that the node keeps its own. A kubelet that was given its address has it checked
-/// against those of the machine, of which nobody knows better than the kubelet itself.
-fn external_addresses(said: &Override, node: &Node) -> Vec<NodeAddress> {
-    if said.addresses.is_empty() && node.provided_node_ip().is_some() {
+/// No addresses mean that the node keeps its own. A kubelet that was given its address has it
+/// checked against those of the machine, of which nobody knows better than the kubelet itself.
+fn external_addresses(node_override: &Override, node: &Node) -> Vec<NodeAddress> {
+    if node_override.addresses.is_empty() && node.provided_node_ip().is_some() {
         return node.addresses.clone();
     }
-    said.addresses.clone()
+    node_override.addresses.clone()
 }
 
 /// What is known about that instance, as the machine of that node; `kind` is its type.
 ///
-/// What an answer lacks keeps a node from being initialised. One that is initialised is not forgotten
-/// for it: whether its machine runs is told all the same.
+/// What an answer lacks keeps a node from being initialised. One that is initialised is not
+/// forgotten for it: whether its machine runs is answered all the same.
 pub(super) fn describe(
     instance: &api::Instance,
     node: &Node,
-    said: Option<&Override>,
+    node_override: Option<&Override>,
     zone: &str,
     kind: Result<&str, CloudError>,
 ) -> Result<Instance, CloudError> {
@@ -54,7 +54,7 @@ pub(super) fn describe(
         Err(error) if node.is_uninitialized() => return Err(error),
         Err(_) => "",
     };
-    let replaced = said.map(|said| &said.addresses);
+    let replaced = node_override.map(|node_override| &node_override.addresses);
     let addresses = match replaced.filter(|addresses| !addresses.is_empty()) {
         Some(addresses) => addresses.clone(),
         None => addresses_of(instance, node)?,
@@ -86,7 +86,7 @@ fn power(state: InstanceState) -> Power {
     }
 }
 
-/// The host name; what the kubelet was told, if the instance is in a private network; the public
+/// The host name; the kubelet's `--node-ip`, if the instance is in a private network; the public
 /// addresses, which are the internal ones too where there are no others.
 fn addresses_of(instance: &api::Instance, node: &Node) -> Result<Vec<NodeAddress>, CloudError> {
     use AddressKind::{ExternalIp, Hostname, InternalIp};
@@ -99,9 +99,9 @@ fn addresses_of(instance: &api::Instance, node: &Node) -> Result<Vec<NodeAddress
         }
         None => {}
     }
-    let told = node.provided_node_ip();
-    let private = told.filter(|_| !instance.private_networks.is_empty());
-    let internal = private.iter().flat_map(|told| told.split(','));
+    let provided = node.provided_node_ip();
+    let private = provided.filter(|_| !instance.private_networks.is_empty());
+    let internal = private.iter().flat_map(|provided| provided.split(','));
     addresses.extend(internal.map(|address| NodeAddress::new(InternalIp, address)));
     let public = [instance.public_ip, instance.ipv6_address];
     // The API has shown the absent address as 0.0.0.0.
@@ -116,7 +116,7 @@ fn addresses_of(instance: &api::Instance, node: &Node) -> Result<Vec<NodeAddress
             addresses.push(NodeAddress::new(InternalIp, address));
         }
     }
-    if public.is_empty() && told.is_none() {
+    if public.is_empty() && provided.is_none() {
         let own = node.addresses.iter().filter(|it| it.kind == InternalIp);
         addresses.extend(own.cloned());
     }

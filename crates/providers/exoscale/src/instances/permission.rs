@@ -21,11 +21,11 @@ pub(super) struct Permission {
 #[derive(Debug, Default)]
 struct State {
     refused: Option<Instant>,
-    said: bool,
+    reported: bool,
 }
 
 impl Permission {
-    /// For that operation; `instead` says what is done without it.
+    /// For that operation; `instead` is what is done without it.
     pub(super) fn new(operation: &'static str, instead: &'static str) -> Self {
         Self {
             operation,
@@ -40,14 +40,14 @@ impl Permission {
         refused.is_none_or(|at| at.elapsed() >= REFUSED_FOR)
     }
 
-    /// Whether the call failed because the role does not allow it; that is said once.
+    /// Whether the call failed because the role does not allow it; reported once.
     pub(super) fn was_refused(&self, error: &CloudError) -> bool {
         if error.kind() != CloudErrorKind::Denied {
             return false;
         }
         let mut state = self.state();
         state.refused = Some(Instant::now());
-        if !std::mem::replace(&mut state.said, true) {
+        if !std::mem::replace(&mut state.reported, true) {
             let (operation, instead) = (self.operation, self.instead);
             let error = error.chain();
             warn!(error, "the API key may not {operation}: {instead}");
@@ -79,8 +79,8 @@ mod tests {
             assert!(permission.was_refused(&denied));
         }
         let text = log.text();
-        let said = "the API key may not list-instances: one by one";
-        assert_eq!(text.matches(said).count(), 1, "{text}");
+        let reported = "the API key may not list-instances: one by one";
+        assert_eq!(text.matches(reported).count(), 1, "{text}");
         assert!(text.contains("answered 403"), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! What has to be asked about a node. Pure.
+//! The question that a node poses to the API. Pure.
 
 use bowline_core::{Claim, Node};
 use uuid::Uuid;
@@ -8,20 +8,20 @@ use crate::id::{claim, hyphenated, instance_id};
 
 #[derive(Clone, Debug)]
 pub(super) enum Question<'a> {
-    /// Nothing: it is no instance, and the operator says what it is.
+    /// Nothing: it is no instance, and its override describes it.
     External(&'a Override),
     /// What the zone knows about that instance.
     About {
         id: Uuid,
-        /// What the operator says beside.
-        said: Option<&'a Override>,
+        /// Takes precedence over the API's answer.
+        node_override: Option<&'a Override>,
         /// Whether the node was ever known to be this instance's: then, if there is no such
-        /// instance, it is gone, and else it may be anybody's.
+        /// instance, it is gone; otherwise it may be of another cloud.
         known: bool,
     },
     /// Nothing: its provider id is none that this cloud gives.
     Malformed(String),
-    /// Nothing: it is somebody else's.
+    /// Nothing: it belongs to another cloud.
     Nothing,
 }
 
@@ -32,9 +32,9 @@ pub(super) fn question<'a>(node: &Node, config: &'a InstanceConfig) -> Question<
         Claim::Mine => {}
     }
     let provider_id = node.provider_id.as_deref();
-    let said = config.overrides.find(&node.name, provider_id);
-    if let Some(said) = said.filter(|said| said.external) {
-        return Question::External(said);
+    let node_override = config.overrides.find(&node.name, provider_id);
+    if let Some(node_override) = node_override.filter(|node_override| node_override.external) {
+        return Question::External(node_override);
     }
     let id = match provider_id {
         Some(id) => instance_id(id),
@@ -42,7 +42,7 @@ pub(super) fn question<'a>(node: &Node, config: &'a InstanceConfig) -> Question<
     };
     id.map_or(Question::Nothing, |id| Question::About {
         id,
-        said,
+        node_override,
         known: provider_id.is_some() || !node.is_uninitialized(),
     })
 }

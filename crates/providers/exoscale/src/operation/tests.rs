@@ -49,7 +49,7 @@ async fn an_operation_that_never_ends_is_given_up_after_ten_minutes() {
     let error = loop {
         tokio::time::sleep(after).await;
         looks += 1;
-        match waiting.heard(Ok(pending()), Instant::now()) {
+        match waiting.answered(Ok(pending()), Instant::now()) {
             Ok(Waited::Wait(next)) => after = next,
             Ok(Waited::Done) => panic!("it is not done"),
             Err(error) => break error,
@@ -115,17 +115,19 @@ async fn looks_may_fail_four_times_in_a_row() {
     let mut waiting = Waiting::begin("x", &pending(), now).unwrap().unwrap();
     for _ in 0..2 {
         for _ in 1..FAILED_LOOKS {
-            let heard = waiting.heard(fail(CloudErrorKind::Denied), now);
-            assert!(matches!(heard, Ok(Waited::Wait(_))), "{heard:?}");
+            let answered = waiting.answered(fail(CloudErrorKind::Denied), now);
+            assert!(matches!(answered, Ok(Waited::Wait(_))), "{answered:?}");
         }
-        let heard = waiting.heard(Ok(pending()), now);
-        assert!(matches!(heard, Ok(Waited::Wait(_))), "{heard:?}");
+        let answered = waiting.answered(Ok(pending()), now);
+        assert!(matches!(answered, Ok(Waited::Wait(_))), "{answered:?}");
     }
     for _ in 1..FAILED_LOOKS {
-        waiting.heard(fail(CloudErrorKind::NotFound), now).unwrap();
+        waiting
+            .answered(fail(CloudErrorKind::NotFound), now)
+            .unwrap();
     }
-    let error = waiting.heard(fail(CloudErrorKind::Unavailable), now);
+    let error = waiting.answered(fail(CloudErrorKind::Unavailable), now);
     assert_eq!(error.unwrap_err().to_string(), "look");
     let done = operation(json!({"id": ID, "state": "success"}));
-    assert_eq!(waiting.heard(Ok(done), now).unwrap(), Waited::Done);
+    assert_eq!(waiting.answered(Ok(done), now).unwrap(), Waited::Done);
 }

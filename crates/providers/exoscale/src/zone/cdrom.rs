@@ -1,8 +1,8 @@
 //! One file from the top of an ISO 9660 disk: as much of the format as that takes.
 //!
 //! Names on such a disk are in capitals and short; the real ones are in an extension, either Rock
-//! Ridge (a second name in each entry) or Joliet (a second tree of entries). Both are read, whatever
-//! the tool that made the disk chose.
+//! Ridge (a second name in each entry) or Joliet (a second tree of entries). Both are read,
+//! whatever the tool that made the disk chose.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -178,5 +178,4 @@ fn rock_ridge_name(mut system_use: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "cdrom_tests.rs"]
 pub(super) mod tests;

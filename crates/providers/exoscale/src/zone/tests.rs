@@ -13,8 +13,8 @@ fn machine(test: &Harness, cdrom: &Path) -> Machine {
 
 #[test]
 fn what_a_machine_calls_a_zone_is_checked() {
-    for right in ["ch-gva-2", "at-vie-1", "ch-dk-2", "xx-abcd-9"] {
-        assert!(is_zone(right), "{right}");
+    for valid in ["ch-gva-2", "at-vie-1", "ch-dk-2", "xx-abcd-9"] {
+        assert!(is_zone(valid), "{valid}");
     }
     for wrong in [
         "",
@@ -58,7 +58,7 @@ async fn a_machine_that_does_not_say_stops_the_start() {
     let test = Harness::new();
     let folder = tempfile::tempdir().unwrap();
     let machine = machine(&test, &folder.path().join("none"));
-    for (status, body, said) in [
+    for (status, body, reason) in [
         (404, "no", "404"),
         (203, "ch-dk-2", "203"),
         (200, "<html>", "not a zone"),
@@ -68,7 +68,7 @@ async fn a_machine_that_does_not_say_stops_the_start() {
         let text = machine.zone().await.unwrap_err().to_string();
         assert!(text.starts_with("get metadata: "), "{text}");
         says(&text, "No such file");
-        says(&text, said);
+        says(&text, reason);
     }
 }
 
@@ -94,13 +94,13 @@ async fn a_listed_zone_is_served_where_the_list_says() {
     assert_eq!(found.to_string(), "http://gva.sim/v2");
     // Unsigned: nobody is named as the caller.
     assert_eq!(test.calls(), ["GET /v2/zone 200"]);
-    for (zone, said) in [
+    for (zone, reason) in [
         ("hr-zag-1", "too many found"),
         ("de-fra-1", "cannot be used"),
         ("ch-dk-2", "not found"),
     ] {
         let text = find_endpoint(&test, zone).await.unwrap_err().to_string();
-        says(&text, said);
+        says(&text, reason);
         says(&text, &format!("{zone:?}"));
     }
 }

@@ -6,7 +6,7 @@ use bowline_core::{Fault, Finding, MachineAnswer, MachineIdentity, Node, NodePar
 use bowline_exoscale::LIST_AGE;
 use bowline_simulator_exoscale::{InstanceSpec, NetworkSpec, State};
 
-use crate::harness::{Harness, I1, NOBODY, known, status, told};
+use crate::harness::{Harness, I1, NOBODY, known, status, with_node_ip};
 
 const LIST: &str = "GET /v2/instance 200";
 const OTHER: &str = "0c0ffee0-0000-4000-8000-000000000002";
@@ -60,11 +60,11 @@ async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_elses() {
+async fn what_the_kubelet_was_reported_counts_in_a_private_network_and_is_nobody_elses() {
     let test = Harness::new().await;
     test.sim.add_instance(&other()).unwrap();
     let name = "pool-a1b2c-xyz";
-    let node = told(
+    let node = with_node_ip(
         known(name, &format!("exoscale://{I1}")),
         "10.0.0.7,fd00::7, bad,198.51.100.99",
     );
@@ -100,7 +100,7 @@ async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_ins
     lease(I1, "10.0.0.11");
     lease(OTHER, "10.0.0.12");
     let name = "pool-a1b2c-xyz";
-    let node = |address| told(known(name, &format!("exoscale://{I1}")), address);
+    let node = |address| with_node_ip(known(name, &format!("exoscale://{I1}")), address);
     let mine = "198.51.100.21";
     for (readable, address, counts) in [
         (true, "10.0.0.11", true),

@@ -9,7 +9,9 @@ use bowline_simulator_exoscale::{
     DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
 };
 use bowline_test_kit::{self as kit, Simulation, wraps};
-pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
+pub(crate) use bowline_test_kit::{
+    answer, cannot_tell, found, fresh, gone, node as known, with_node_ip,
+};
 use serde_json::{Value, json};
 
 const AUTHORITY: &str = "exoscale.localhost:80";
@@ -67,7 +69,7 @@ impl Harness {
     }
 }
 
-/// What the provider is told: the default key and zone, and these variables and file.
+/// The provider's input: the default key and zone, and these variables and file.
 pub(crate) fn config(environment: &[(&str, &str)], file: &str) -> Config {
     let endpoint = format!("http://{AUTHORITY}/v2");
     let mut variables = BTreeMap::from([

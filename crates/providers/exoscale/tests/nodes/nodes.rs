@@ -1,11 +1,11 @@
-//! Which instance a node is, and what it is told.
+//! Which instance a node is, and its description.
 
 use bowline_core::{Claim, Lookup, Power, desired_addresses, initialize};
 use bowline_simulator_exoscale::State;
 use serde_json::json;
 
 use crate::harness::{
-    Harness, I1, NOBODY, addresses, cannot_tell, found, fresh, gone, known, status, told,
+    Harness, I1, NOBODY, addresses, cannot_tell, found, fresh, gone, known, status, with_node_ip,
 };
 
 const HOST: &str = "Hostname:Pool-a1b2c-xyz";
@@ -45,9 +45,9 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
     );
 }
 
-/// What the provider says about I1 with those addresses and networks, to a kubelet that was told that
-/// address.
-async fn said(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
+/// What the provider says about I1 with those addresses and networks, to a kubelet that was told
+/// that address.
+async fn answer(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
     let test = Harness::new().await;
     test.sim.set_public_ip(I1, v4.parse().ok()).unwrap();
     test.sim.set_ipv6(I1, v6.parse().ok()).unwrap();
@@ -55,7 +55,7 @@ async fn said(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<Strin
     let node = if address.is_empty() {
         worker()
     } else {
-        told(worker(), address)
+        with_node_ip(worker(), address)
     };
     addresses(&found(test.ask_one(&node).await))
 }
@@ -69,29 +69,32 @@ const PRIVATE: &str = "InternalIP:10.0.0.5";
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_19_both_families_are_external_and_internal() {
     let wanted = [HOST, EXTERNAL, INTERNAL, EXTERNAL_6, INTERNAL_6];
-    assert_eq!(said(V4, V6, &[], "").await, wanted);
+    assert_eq!(answer(V4, V6, &[], "").await, wanted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_20_the_newer_family_may_be_alone() {
-    assert_eq!(said("", V6, &[], "").await, [HOST, EXTERNAL_6, INTERNAL_6]);
+    assert_eq!(
+        answer("", V6, &[], "").await,
+        [HOST, EXTERNAL_6, INTERNAL_6]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_21_the_kubelets_address_is_the_internal_one_in_a_private_network() {
-    let got = said(V4, "", &["inside"], "10.0.0.5").await;
+    let got = answer(V4, "", &["inside"], "10.0.0.5").await;
     assert_eq!(got, [HOST, PRIVATE, EXTERNAL]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_22_an_instance_may_have_nothing_public() {
-    let got = said("", "", &["inside"], "10.0.0.5").await;
+    let got = answer("", "", &["inside"], "10.0.0.5").await;
     assert_eq!(got, [HOST, PRIVATE]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_24_a_private_network_alone_says_no_address() {
-    let got = said(V4, "", &["inside"], "").await;
+    let got = answer(V4, "", &["inside"], "").await;
     assert_eq!(got, [HOST, EXTERNAL, INTERNAL]);
 }
 
@@ -99,7 +102,7 @@ async fn exoscale_case_24_a_private_network_alone_says_no_address() {
 async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
     let test = Harness::new().await;
     test.sim.set_private_networks(I1, &["inside"]).unwrap();
-    let node = told(worker(), "10.0.0.5");
+    let node = with_node_ip(worker(), "10.0.0.5");
     let change = initialize(&node, &found(test.ask_one(&node).await)).unwrap();
     let list: Vec<String> = change
         .addresses
@@ -113,7 +116,7 @@ async fn exoscale_case_21_the_kubelets_address_ends_up_first() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_23_an_address_that_the_instance_does_not_have_is_an_error() {
     let test = Harness::new().await;
-    let node = told(worker(), "10.0.0.5");
+    let node = with_node_ip(worker(), "10.0.0.5");
     let instance = found(test.ask_one(&node).await);
     let error = desired_addresses(&instance.addresses, &[], node.provided_node_ip()).unwrap_err();
     assert_eq!(
@@ -129,7 +132,7 @@ async fn exoscale_case_25_two_addresses_of_the_kubelet_are_two_internal_ones() {
     test.sim
         .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
         .unwrap();
-    let node = told(worker(), "10.0.0.5,fd00::5");
+    let node = with_node_ip(worker(), "10.0.0.5,fd00::5");
     let change = initialize(&node, &found(test.ask_one(&node).await)).unwrap();
     let list: Vec<String> = change
         .addresses

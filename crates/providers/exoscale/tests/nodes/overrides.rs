@@ -1,8 +1,8 @@
-//! What the operator says about nodes.
+//! Overrides of nodes.
 
 use bowline_core::{Claim, Instance, Lookup, Node, NodeAddress, initialize};
 
-use crate::harness::{Harness, I1, addresses, found, fresh, known, told};
+use crate::harness::{Harness, I1, addresses, found, fresh, known, with_node_ip};
 
 const OVERRIDES: &str = "
 instances:
@@ -140,7 +140,7 @@ async fn exoscale_case_36_an_external_node_is_there_for_ever() {
 async fn exoscale_case_90_an_external_node_with_a_node_ip_is_initialised_as_it_is() {
     let file = "instances: {overrides: [{name: '/^edge-/', external: true}]}";
     let test = Harness::configured(file).await;
-    let node = told(fresh("edge-3", ""), "10.9.0.33");
+    let node = with_node_ip(fresh("edge-3", ""), "10.9.0.33");
     let node = with_addresses(node, &["InternalIP:10.9.0.33", "Hostname:edge-3"]);
     let instance = found(test.ask_one(&node).await);
     assert_eq!(written(&node, &instance), None);

@@ -33,8 +33,8 @@ struct State {
     learnt: Vec<Endpoint>,
     lost: BTreeMap<Endpoint, Instant>,
     workers: BTreeMap<Endpoint, Instant>,
-    /// Those that people were told of, until they answer again.
-    told: BTreeSet<Endpoint>,
+    /// Those reported in an event, until they answer again.
+    reported: BTreeSet<Endpoint>,
 }
 
 impl Endpoints {
@@ -45,15 +45,15 @@ impl Endpoints {
         }
     }
 
-    /// All endpoints in the order in which they are to be asked. What was learnt comes after all that was
-    /// said. `forwards` says that the question is about another machine.
+    /// All endpoints in the order in which they are to be asked. What was learnt comes after all
+    /// that was said. `forwards` says that the question is about another machine.
     pub(super) fn order(&self, credentials: &Credentials, forwards: bool) -> Vec<Endpoint> {
         let mut state = self.state();
         if state.generation != credentials.generation {
             state.generation = credentials.generation;
             state.shuffled = self.shuffle(credentials.endpoints.clone());
             state.lost.clear();
-            state.told.clear();
+            state.reported.clear();
         }
         let count = state.shuffled.len().max(1);
         let first = state.next % count;
@@ -76,7 +76,7 @@ impl Endpoints {
         order
     }
 
-    /// Takes what is known of the control plane in the place of what was.
+    /// Replaces what was known of the control plane.
     pub(super) fn learnt(&self, mut machines: Vec<Endpoint>) {
         machines.sort();
         machines.dedup();
@@ -87,7 +87,7 @@ impl Endpoints {
     pub(super) fn answered(&self, endpoint: &Endpoint) {
         let mut state = self.state();
         state.lost.remove(endpoint);
-        state.told.remove(endpoint);
+        state.reported.remove(endpoint);
     }
 
     /// It is asked last for so long.
@@ -96,9 +96,9 @@ impl Endpoints {
         self.state().lost.insert(endpoint.clone(), until);
     }
 
-    /// Whether people have not heard yet that it does not answer.
+    /// Whether it was not reported yet that it does not answer.
     pub(super) fn is_news(&self, endpoint: &Endpoint) -> bool {
-        self.state().told.insert(endpoint.clone())
+        self.state().reported.insert(endpoint.clone())
     }
 
     pub(super) fn is_a_worker(&self, endpoint: &Endpoint) {

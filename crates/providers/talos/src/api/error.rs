@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 use crate::endpoint::Endpoint;
 
-/// What a worker says that is asked to pass a question on.
+/// The answer of a worker that is asked to forward a question.
 const NO_FORWARDING: &str = "no request forwarding";
 
 /// Why a question has no answer. One may concern many, so it can be copied.
@@ -33,7 +33,7 @@ pub(crate) enum ApiError {
     TimedOut { after: Duration, asked: String },
     #[error("{endpoint} does not answer as a machine does: {text}")]
     Stranger { endpoint: String, text: String },
-    /// Several were asked, and each said something else.
+    /// Several were asked, and each answered something else.
     #[error("{text}")]
     All {
         text: String,
@@ -69,8 +69,8 @@ impl ApiError {
         }
     }
 
-    /// What is said if the answer comes from something before a machine, such as a proxy: an HTTP status without a word
-    /// of gRPC.
+    /// What is said if the answer comes from something before a machine, such as a proxy: an HTTP
+    /// status without a word of gRPC.
     pub(super) fn not_an_api(endpoint: &Endpoint, status: &Status) -> Option<Self> {
         let message = status.message();
         let marks = [
@@ -95,7 +95,7 @@ impl ApiError {
         }
     }
 
-    /// What several endpoints said; the first that may be helped is the one to go by.
+    /// The answers of several endpoints; the first that can be helped decides.
     pub(super) fn of_all(mut errors: Vec<Self>) -> Self {
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let helped = errors.iter().position(Self::may_be_the_credentials);
@@ -149,7 +149,7 @@ impl ApiError {
         }
     }
 
-    /// Which kind of error of a cloud it is. That a resource is not there says nothing about the machine.
+    /// Which kind of error of a cloud it is. A missing resource proves nothing about the machine.
     pub(crate) fn kind(&self) -> CloudErrorKind {
         match self {
             Self::NoCredentials(_)

@@ -18,8 +18,8 @@ use super::error::ApiError;
 use crate::credentials::Credentials;
 use crate::endpoint::Endpoint;
 
-/// How long a connection may take to be made: two lost SYNs (1 s + 2 s) and the handshake, so that another
-/// endpoint can still answer within the call's deadline.
+/// How long a connection may take to be made: two lost SYNs (1 s + 2 s) and the handshake, so that
+/// another endpoint can still answer within the call's deadline.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 /// A connection with open calls that has been silent for so long is asked for a sign of life, …
 const PROBE_AFTER: Duration = Duration::from_secs(3);
@@ -113,19 +113,19 @@ async fn connect(credentials: &Credentials, endpoint: &Endpoint) -> Result<Line,
         .await
         .map_err(lost)?;
     let end = Arc::new(Mutex::new(None));
-    let told = Arc::clone(&end);
+    let shared = Arc::clone(&end);
     // Ends by itself when nobody holds the sender any more, or when the peer is gone.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            *told = Some(error_chain(&error));
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            *shared = Some(error_chain(&error));
         }
     });
     Ok(Line { sender, end })
 }
 
 impl Line {
-    /// What a call says that ended with its connection.
+    /// The error of a call that ended with its connection.
     pub(super) fn loss(&self, endpoint: &Endpoint, status: &Status) -> ApiError {
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let source = std::error::Error::source(status);

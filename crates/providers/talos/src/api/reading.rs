@@ -14,9 +14,9 @@ use tracing::debug;
 
 use super::error::ApiError;
 use crate::endpoint::Endpoint;
-use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::instances::machine::{MachineAddress, PlatformMetadata, SystemInformation};
 
-/// What the one resource says that was asked for.
+/// The content of the one resource that was asked for.
 pub(super) fn one<K: Kind>(found: &[Resource]) -> Result<K, ApiError> {
     let Some(resource) = found.first() else {
         return Err(ApiError::Unreadable(
@@ -61,7 +61,8 @@ pub(super) fn control_planes(found: &[Resource]) -> Vec<Endpoint> {
     addresses.map(Endpoint::of).collect()
 }
 
-/// The cluster's ranges. A text that is none spoils them all: a range that is overlooked would be given away.
+/// The cluster's ranges. A text that is none spoils them all: a range that is overlooked would be
+/// given away.
 pub(super) fn ranges(spec: &ControllerManagerConfigSpec) -> Result<ClusterRanges, ApiError> {
     let read = |texts: &[String]| -> Result<Vec<IpNet>, ApiError> {
         let read = texts.iter().map(|text| {

@@ -1,4 +1,5 @@
-//! One round of endpoints for one question: who does not answer is passed over, and set aside if another one does.
+//! One round of endpoints for one question: who does not answer is passed over, and set aside if
+//! another one does.
 //!
 //! ```text
 //!  first ──▶ answers ──▶ done
@@ -6,8 +7,8 @@
 //!    └──▶ the second is asked, too ──▶ answers ──▶ done; the first is set aside, and that is reported
 //! ```
 //!
-//! A machine that is dead makes every endpoint silent. So silence counts against an endpoint only if another one
-//! answers the same question meanwhile.
+//! A machine that is dead makes every endpoint silent. So silence counts against an endpoint only
+//! if another one answers the same question meanwhile.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -27,13 +28,14 @@ use crate::endpoint::Endpoint;
 
 /// How many endpoints are asked about a machine that one of them cannot reach.
 const OPINIONS: usize = 2;
-/// How long an endpoint may be silent before another one is asked as well. Machines answer in milliseconds.
+/// How long an endpoint may be silent before another one is asked as well. Machines answer in
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What came of the endpoints that were asked so far.
 #[derive(Default)]
 struct Round {
-    /// Asked, in this order, and not heard of.
+    /// Asked, in this order, without an answer.
     silent: Vec<Endpoint>,
     /// Asked in vain, and why.
     failed: Vec<(Endpoint, ApiError)>,
@@ -62,13 +64,13 @@ impl Api {
         let (mut further, mut round) = (order.into_iter(), Round::default());
         let mut asking = FuturesUnordered::new();
         loop {
-            let heard = if further.len() == 0 {
+            let answer = if further.len() == 0 {
                 asking.next().await
             } else {
                 // Nobody has been asked yet, or whoever was takes too long.
                 timeout(PATIENCE, asking.next()).await.unwrap_or(None)
             };
-            match heard {
+            match answer {
                 Some((endpoint, Ok(answer))) => {
                     self.endpoints.answered(&endpoint);
                     self.set_aside(&round, &endpoint);
@@ -95,7 +97,8 @@ impl Api {
         }
     }
 
-    /// Notes why an endpoint has no answer that counts; an error if nobody else will have a better one.
+    /// Notes why an endpoint has no answer that counts; an error if nobody else will have a better
+    /// one.
     fn failed(
         &self,
         round: &mut Round,
@@ -131,8 +134,8 @@ impl Api {
         Ok(())
     }
 
-    /// Another one has answered: those that were asked before it and are silent come last for a while. Who failed or
-    /// is silent is reported, once until it answers again.
+    /// Another one has answered: those that were asked before it and are silent come last for a
+    /// while. Who failed or is silent is reported, once until it answers again.
     fn set_aside(&self, round: &Round, answering: &Endpoint) {
         let silent = round.silent.iter().take_while(|it| *it != answering);
         for endpoint in silent {
@@ -166,8 +169,8 @@ fn note(asked: &Mutex<Vec<Endpoint>>, endpoint: &Endpoint) {
     }
 }
 
-/// Whether another endpoint may have a better answer: it may reach a machine that this one does not, and
-/// only one of the control plane knows the cluster's ranges.
+/// Whether another endpoint may have a better answer: it may reach a machine that this one does
+/// not, and only one of the control plane knows the cluster's ranges.
 fn another_may_know(question: &Question, machine: Option<IpAddr>, error: &ApiError) -> bool {
     let about_the_cluster = machine.is_none() && matches!(question, Question::Get(_));
     error.is_unavailable() || (about_the_cluster && error.is_not_found())

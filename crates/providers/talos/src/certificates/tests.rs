@@ -115,10 +115,10 @@ async fn talos_case_64_and_65_what_can_never_be_right_is_denied_in_the_originals
 
 #[tokio::test(start_paused = true)]
 async fn proof_case_34_and_35_the_machine_says_what_is_its_own() {
-    let stage = testing::cluster::Harness::new();
-    stage.metal("n1", &["eth0/10.0.0.5/24", "external/198.51.100.7/32"]);
-    stage.metal("n2", &["eth0/10.0.0.6/24"]);
-    let cloud = stage.cloud("");
+    let harness = testing::cluster::Harness::new();
+    harness.metal("n1", &["eth0/10.0.0.5/24", "external/198.51.100.7/32"]);
+    harness.metal("n2", &["eth0/10.0.0.6/24"]);
+    let cloud = harness.cloud("");
     let certificates = cloud.serving_certificates().unwrap();
     let shows = |node: &mut Node, kind: AddressKind, address: &str| {
         node.addresses.push(NodeAddress::new(kind, address));
@@ -134,14 +134,14 @@ async fn proof_case_34_and_35_the_machine_says_what_is_its_own() {
     let own: Vec<IpAddr> = own.iter().map(|it| it.parse().unwrap()).collect();
     assert_eq!(machines[0].addresses, own);
     assert!(machines[0].names.is_empty() && machines[0].claimed_addresses.is_empty());
-    // Another machine answers where it says it is.
+    // Another machine answers at its address.
     let mut elsewhere = testing::node("n1", "10.0.0.6");
     let answer = certificates.machine("n1", Some(&elsewhere)).await;
     assert!(
         matches!(answer, MachineAnswer::NotItsMachine(_)),
         "{answer:?}"
     );
-    // Who says that it runs something else is believed, unless a machine has described its Node.
+    // A Node of another OS is believed, unless a machine has described it.
     elsewhere.os_image = "Debian GNU/Linux 12 (bookworm)".into();
     let answer = certificates.machine("n1", Some(&elsewhere)).await;
     assert!(matches!(answer, MachineAnswer::Machines(_)), "{answer:?}");

@@ -158,7 +158,7 @@ pub(super) const KEYS: [Variable; 15] = [
         "none",
         "a map of templates for `Region`, `Zone`, `InstanceType`, `InstanceID`, `ProviderID`, `Spot`, \
          `InternalDNS`, `ExternalDNS` in any case",
-        "In the place of what the machine says.",
+        "Replaces what the machine reports.",
     ),
     key(
         "transformations[].features.publicIPDiscovery",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bowline_provider::first_document;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -114,16 +115,12 @@ fn words(error: &serde_saphyr::Error) -> String {
 }
 
 impl RawConfig {
-    /// Reads the first document of a text; nothing, comments alone, `---` and `null` are an empty one.
+    /// Reads the first document of a text; nothing, comments alone, `---` and `null` are an empty
+    /// one.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
-        let mut bytes = text.as_bytes();
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut documents = serde_saphyr::read_with_options::<_, Option<Self>>(&mut bytes, options);
-        match documents.next() {
-            None => Ok(Self::default()),
-            Some(Ok(first)) => Ok(first.unwrap_or_default()),
-            Some(Err(error)) => Err(ConfigError::Decode(words(&error))),
-        }
+        let first = first_document(text);
+        let first = first.map_err(|error| ConfigError::Decode(words(&error)))?;
+        Ok(first.unwrap_or_default())
     }
 
     pub(super) fn cluster_name(&self) -> String {

@@ -13,9 +13,9 @@ fn findings(text: &str) -> Vec<String> {
 
 /// The labels that the file's rules give to a machine.
 fn labels(config: &Config) -> Vec<String> {
-    let metadata = crate::machine::PlatformMetadata::default();
+    let metadata = crate::instances::machine::PlatformMetadata::default();
     let matching = config.rules.matching(&metadata).unwrap();
-    let system = crate::machine::SystemInformation::default();
+    let system = crate::instances::machine::SystemInformation::default();
     let labels = matching.apply(&metadata, &system).unwrap().labels;
     labels
         .iter()
@@ -306,8 +306,8 @@ fn lines() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_file_is_read_or_refused_and_its_rules_apply_or_not(text in lines()) {
-        let metadata = crate::machine::PlatformMetadata::default();
-        let system = crate::machine::SystemInformation::default();
+        let metadata = crate::instances::machine::PlatformMetadata::default();
+        let system = crate::instances::machine::SystemInformation::default();
         match Config::read(&text) {
             Ok(config) => {
                 let matching = config.rules.matching(&metadata);
@@ -326,7 +326,7 @@ proptest! {
 
 #[test]
 fn the_reference_page_tells_of_every_key() {
-    let told: Vec<&str> = super::environment::KEYS
+    let documented: Vec<&str> = super::environment::KEYS
         .iter()
         .flat_map(|key| key.name.split("`, `"))
         .map(|name| name.rsplit('.').next().unwrap())
@@ -347,6 +347,6 @@ fn the_reference_page_tells_of_every_key() {
         "values",
         "publicIPDiscovery",
     ] {
-        assert!(told.contains(&key), "{key}");
+        assert!(documented.contains(&key), "{key}");
     }
 }

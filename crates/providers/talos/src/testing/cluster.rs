@@ -14,7 +14,7 @@ use crate::{BuildError, Environment, Need, Setup, build, register_metrics};
 /// Where the first machine of the control plane is.
 pub(crate) const FIRST: &str = "10.0.0.1";
 
-/// Simulated machines, and files that tell about them.
+/// Simulated machines, and the files for them.
 pub(crate) struct Harness {
     pub(crate) world: World,
     pub(crate) talos: Arc<Talos>,
@@ -31,7 +31,7 @@ impl Harness {
 
     pub(crate) fn with(config: Config) -> Self {
         let world = World::simulated(7);
-        let mut stage = Self {
+        let mut harness = Self {
             talos: Talos::new(&world, config).unwrap(),
             world,
             servers: Vec::new(),
@@ -39,10 +39,10 @@ impl Harness {
             registry: std::sync::Mutex::default(),
         };
         let first = MachineSpec::named("cp1", &["eth0/10.0.0.1/24"]).control_plane();
-        stage.add(&first);
-        stage.serve("cp1", FIRST);
-        stage.give(&Access::reader(&[FIRST]));
-        stage
+        harness.add(&first);
+        harness.serve("cp1", FIRST);
+        harness.give(&Access::reader(&[FIRST]));
+        harness
     }
 
     pub(crate) fn add(&self, machine: &MachineSpec) {

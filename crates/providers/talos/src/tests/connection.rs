@@ -16,29 +16,29 @@ use crate::{Environment, Need, Setup, Surroundings, build};
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
-    let stage = Harness::with_worker();
-    stage.give(&Access::reader(&["10.0.0.7", FIRST]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let harness = Harness::with_worker();
+    harness.give(&Access::reader(&["10.0.0.7", FIRST]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     for _ in 0..10 {
         found(&cloud, &node).await;
     }
     let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
-    assert_eq!(stage.metric(errors), 0);
+    assert_eq!(harness.metric(errors), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_55_a_renewed_certificate_is_used_before_and_after_the_old_one_ends() {
-    let stage = Harness::with_worker();
+    let harness = Harness::with_worker();
     let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
-    stage.give(&short);
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    harness.give(&short);
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     for minute in 0..180 {
         // Renewed a minute before its end, every nine minutes.
         if minute % 9 == 8 {
-            stage.give(&short);
+            harness.give(&short);
         }
         if minute % 7 == 0 {
-            stage.talos.drop_connections();
+            harness.talos.drop_connections();
         }
         found(&cloud, &node).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -48,70 +48,70 @@ async fn talos_case_55_a_renewed_certificate_is_used_before_and_after_the_old_on
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_55_a_refused_certificate_is_exchanged_within_the_call() {
-    let stage = Harness::with_worker();
+    let harness = Harness::with_worker();
     let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
-    stage.give(&short);
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    harness.give(&short);
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
     tokio::time::sleep(Duration::from_secs(700)).await;
-    let told = cloud.ready().unwrap_err();
-    says(&told, "ended at");
+    let error = cloud.ready().unwrap_err();
+    says(&error, "ended at");
     found(&cloud, &node).await;
-    stage.talos.drop_connections();
-    let told = cannot_tell(&cloud, &node).await;
-    assert!(told.to_lowercase().contains("certificate"), "{told}");
+    harness.talos.drop_connections();
+    let error = cannot_tell(&cloud, &node).await;
+    assert!(error.to_lowercase().contains("certificate"), "{error}");
     // Nobody has looked at the file since: the call itself does.
-    stage.give(&short);
+    harness.give(&short);
     found(&cloud, &node).await;
     assert_eq!(cloud.ready(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_56_a_worker_as_an_endpoint_fails_no_call() {
-    let mut stage = Harness::with_worker();
-    stage.metal("w2", &["eth0/10.8.0.12/24"]);
-    stage.serve("w2", "10.8.0.12");
-    stage.give(&Access::reader(&["10.8.0.12", FIRST]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let mut harness = Harness::with_worker();
+    harness.metal("w2", &["eth0/10.8.0.12/24"]);
+    harness.serve("w2", "10.8.0.12");
+    harness.give(&Access::reader(&["10.8.0.12", FIRST]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     for _ in 0..20 {
         found(&cloud, &node).await;
     }
     let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
-    assert_eq!(stage.metric(errors), 0);
-    let forwarding = stage.world.journal.entries();
-    // gRPC's own refusals are told in the journal as what HTTP would call them.
+    assert_eq!(harness.metric(errors), 0);
+    let forwarding = harness.world.journal.entries();
+    // The journal shows gRPC's own refusals as what HTTP would call them.
     let refused = forwarding.iter().filter(|it| it.status == 403).count();
     assert_eq!(refused, 1, "it is remembered");
 
-    stage.give(&Access::reader(&["10.8.0.12"]));
-    let cloud = stage.cloud("");
-    let told = cannot_tell(&cloud, &node).await;
-    ends(&told, "no request forwarding");
+    harness.give(&Access::reader(&["10.8.0.12"]));
+    let cloud = harness.cloud("");
+    let error = cannot_tell(&cloud, &node).await;
+    ends(&error, "no request forwarding");
 }
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_57_a_certificate_for_another_name_is_not_trusted() {
-    let stage = Harness::with_worker();
-    stage.talos.set_server_names(Some(&["other.example"]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
-    let told = cannot_tell(&cloud, &node).await;
+    let harness = Harness::with_worker();
+    harness.talos.set_server_names(Some(&["other.example"]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
+    let error = cannot_tell(&cloud, &node).await;
     says(
-        &told,
+        &error,
         "certificate of 10.0.0.1:50000 is not trusted: it was issued for another",
     );
     let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
-    assert_eq!(stage.metric(errors), 1);
-    stage.talos.set_server_names(None);
+    assert_eq!(harness.metric(errors), 1);
+    harness.talos.set_server_names(None);
     found(&cloud, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
-    let stage = Harness::with_worker();
+    let harness = Harness::with_worker();
     // Accepts, and never says a word.
-    let _silent = stage.world.pipes.listen("10.0.0.7:50000");
-    stage.give(&Access::reader(&["10.0.0.7", FIRST]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let _silent = harness.world.pipes.listen("10.0.0.7:50000");
+    harness.give(&Access::reader(&["10.0.0.7", FIRST]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     let begun = Instant::now();
     for _ in 0..4 {
         found(&cloud, &node).await;
@@ -121,12 +121,12 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
         1,
         "one connection was waited for, and another one asked meanwhile"
     );
-    let news = cloud.next_event().await;
-    assert_eq!(news.reason, "EndpointSetAside");
-    let told = "the endpoint 10.0.0.7:50000 of the Talos API is set aside: it does not answer; \
+    let event = cloud.next_event().await;
+    assert_eq!(event.reason, "EndpointSetAside");
+    let error = "the endpoint 10.0.0.7:50000 of the Talos API is set aside: it does not answer; \
                 10.0.0.1:50000 answers";
-    assert_eq!(news.message, told);
-    // A minute later it is asked again, and people have heard of it.
+    assert_eq!(event.message, error);
+    // A minute later it is asked again, and it was reported before.
     tokio::time::sleep(Duration::from_secs(61)).await;
     for _ in 0..4 {
         found(&cloud, &node).await;
@@ -138,92 +138,92 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_answers_as_a_proxy_does_is_passed_over_and_set_aside() {
     for code in [500, 502, 503] {
-        let mut stage = Harness::with_worker();
-        stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
-        stage.serve("cp2", "10.0.0.2");
-        stage.give(&Access::reader(&["10.0.0.2", FIRST]));
+        let mut harness = Harness::with_worker();
+        harness.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+        harness.serve("cp2", "10.0.0.2");
+        harness.give(&Access::reader(&["10.0.0.2", FIRST]));
         let rule = Rule::new(Action::Html { code }).server("talos").times(1);
-        stage.world.faults.add(rule).unwrap();
-        let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+        harness.world.faults.add(rule).unwrap();
+        let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
         let begun = Instant::now();
         found(&cloud, &node).await;
         assert_eq!(begun.elapsed().as_secs(), 0, "{code}");
-        let news = cloud.next_event().await;
-        assert!(news.message.contains(&format!("HTTP {code}")), "{news:?}");
+        let event = cloud.next_event().await;
+        assert!(event.message.contains(&format!("HTTP {code}")), "{event:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_names_everybody_who_was_asked() {
-    let mut stage = Harness::with_worker();
-    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
-    stage.serve("cp2", "10.0.0.2");
-    stage.give(&Access::reader(&["10.0.0.7", "10.0.0.8"]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
-    let told = cannot_tell(&cloud, &node).await;
+    let mut harness = Harness::with_worker();
+    harness.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    harness.serve("cp2", "10.0.0.2");
+    harness.give(&Access::reader(&["10.0.0.7", "10.0.0.8"]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
+    let error = cannot_tell(&cloud, &node).await;
     for asked in ["10.0.0.7:50000", "10.0.0.8:50000"] {
-        says(&told, asked);
+        says(&error, asked);
     }
     // A machine that hangs makes nobody else suspect.
-    stage.give(&Access::reader(&["10.0.0.2", FIRST]));
-    let cloud = stage.cloud("");
-    stage.talos.hang("w1", true).unwrap();
-    let told = cannot_tell(&cloud, &node).await;
+    harness.give(&Access::reader(&["10.0.0.2", FIRST]));
+    let cloud = harness.cloud("");
+    harness.talos.hang("w1", true).unwrap();
+    let error = cannot_tell(&cloud, &node).await;
     let about = "from 10.0.0.1:50000, 10.0.0.2:50000 about the machine at 10.8.0.11";
     let turned = "from 10.0.0.2:50000, 10.0.0.1:50000 about the machine at 10.8.0.11";
-    assert!(told.contains(about) || told.contains(turned), "{told}");
-    let news = tokio::time::timeout(Duration::from_secs(1), cloud.next_event());
-    assert!(news.await.is_err());
+    assert!(error.contains(about) || error.contains(turned), "{error}");
+    let event = tokio::time::timeout(Duration::from_secs(1), cloud.next_event());
+    assert!(event.await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_was_cut_is_made_anew_within_the_call() {
-    let stage = Harness::with_worker();
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let harness = Harness::with_worker();
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     for _ in 0..3 {
         found(&cloud, &node).await;
-        stage.talos.drop_connections();
+        harness.talos.drop_connections();
     }
-    stage.talos.cut_next_list("w1", 0).unwrap();
+    harness.talos.cut_next_list("w1", 0).unwrap();
     found(&cloud, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_authority_is_trusted_beside_the_old_one_and_then_alone() {
-    let stage = Harness::with_worker();
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let harness = Harness::with_worker();
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
-    stage.talos.rotate_authority().unwrap();
-    stage.give(&Access::reader(&[FIRST]));
-    stage.talos.drop_connections();
+    harness.talos.rotate_authority().unwrap();
+    harness.give(&Access::reader(&[FIRST]));
+    harness.talos.drop_connections();
     tokio::time::sleep(Duration::from_secs(6)).await;
     found(&cloud, &node).await;
-    assert!(stage.talos.finish_rotation());
-    stage.talos.drop_connections();
+    assert!(harness.talos.finish_rotation());
+    harness.talos.drop_connections();
     found(&cloud, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_control_plane_is_learnt_and_asked_when_no_named_endpoint_answers() {
-    let mut stage = Harness::with_worker();
-    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let mut harness = Harness::with_worker();
+    harness.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     found(&cloud, &node).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(stage.asked_for("Members"), 1);
-    stage.silence().await;
-    stage.talos.drop_connections();
-    stage.serve("cp2", "10.0.0.2");
+    assert_eq!(harness.asked_for("Members"), 1);
+    harness.silence().await;
+    harness.talos.drop_connections();
+    harness.serve("cp2", "10.0.0.2");
     for _ in 0..3 {
         assert_eq!(id(&found(&cloud, &node).await), "talos://metal/10.8.0.11");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_that_is_too_small_is_told_as_denied() {
-    let stage = Harness::with_worker();
-    stage.give(&Access::reader(&[FIRST]).roles(&["os:nobody"]));
-    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+async fn a_role_that_is_too_small_is_reported_as_denied() {
+    let harness = Harness::with_worker();
+    harness.give(&Access::reader(&[FIRST]).roles(&["os:nobody"]));
+    let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
     let Lookup::CannotTell(error) = look(&cloud, &node).await else {
         panic!("nothing can be told");
     };
@@ -233,30 +233,30 @@ async fn a_role_that_is_too_small_is_told_as_denied() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_53_endpoints_of_the_environment_are_called() {
-    let mut stage = Harness::with_worker();
-    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
-    stage.silence().await;
-    stage.serve("cp2", "10.0.0.2");
-    let cloud = stage.build("", &["10.0.0.2"], Need::Machines).unwrap();
-    found(&cloud, &stage.node("w1", "10.8.0.11")).await;
+    let mut harness = Harness::with_worker();
+    harness.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    harness.silence().await;
+    harness.serve("cp2", "10.0.0.2");
+    let cloud = harness.build("", &["10.0.0.2"], Need::Machines).unwrap();
+    found(&cloud, &harness.node("w1", "10.8.0.11")).await;
     let old = "global: {endpoints: [10.0.0.2]}";
-    let cloud = stage.build(old, &[], Need::Machines).unwrap();
-    found(&cloud, &stage.node("w1", "10.8.0.11")).await;
+    let cloud = harness.build(old, &[], Need::Machines).unwrap();
+    found(&cloud, &harness.node("w1", "10.8.0.11")).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_runs_of_one_seed_are_the_same() {
     async fn run() -> String {
-        let mut stage = Harness::with_worker();
-        stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
-        stage.serve("cp2", "10.0.0.2");
-        stage.give(&Access::reader(&[FIRST, "10.0.0.2", "10.0.0.3"]));
-        let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+        let mut harness = Harness::with_worker();
+        harness.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+        harness.serve("cp2", "10.0.0.2");
+        harness.give(&Access::reader(&[FIRST, "10.0.0.2", "10.0.0.3"]));
+        let (cloud, node) = (harness.cloud(""), harness.node("w1", "10.8.0.11"));
         for _ in 0..5 {
             found(&cloud, &node).await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        stage.world.journal.transcript()
+        harness.world.journal.transcript()
     }
     let (first, second) = (run().await, run().await);
     assert!(!first.is_empty());

@@ -10,15 +10,15 @@ use crate::testing::cluster::{FIRST, Harness};
 
 #[tokio::test(start_paused = true)]
 async fn the_clusters_ranges_come_from_a_control_plane() {
-    let mut stage = Harness::with(Config {
+    let mut harness = Harness::with(Config {
         pods: vec!["10.32.0.0/12".into(), "fd00:10:32::/64".into()],
         services: vec!["10.200.0.0/22".into()],
         ..Config::default()
     });
-    stage.add(&MachineSpec::named("w2", &["eth0/10.8.0.12/24"]));
-    stage.serve("w2", "10.8.0.12");
-    stage.give(&Access::reader(&["10.8.0.12", FIRST]));
-    let cloud = stage.cloud("");
+    harness.add(&MachineSpec::named("w2", &["eth0/10.8.0.12/24"]));
+    harness.serve("w2", "10.8.0.12");
+    harness.give(&Access::reader(&["10.8.0.12", FIRST]));
+    let cloud = harness.cloud("");
     let networks = cloud.networks().unwrap();
     for _ in 0..4 {
         let ranges = networks.cluster_ranges().await.unwrap();
@@ -31,20 +31,20 @@ async fn the_clusters_ranges_come_from_a_control_plane() {
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_99_ranges_that_cannot_be_read_now_can_be_later() {
-    let mut stage = Harness::new();
-    stage.silence().await;
-    let cloud = stage.cloud("");
+    let mut harness = Harness::new();
+    harness.silence().await;
+    let cloud = harness.cloud("");
     assert_eq!(cloud.ready(), Ok(()), "nobody is called at the start");
     let networks = cloud.networks().unwrap();
     let error = networks.cluster_ranges().await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Unavailable);
-    stage.serve("cp1", FIRST);
+    harness.serve("cp1", FIRST);
     networks.cluster_ranges().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machines_networks_are_those_of_links_that_lead_outside() {
-    let stage = Harness::new();
+    let harness = Harness::new();
     let own = [
         "cilium_host/2001:db8:99::1/64",
         "dummy0/2001:db8:98::1/64",
@@ -55,9 +55,9 @@ async fn a_machines_networks_are_those_of_links_that_lead_outside() {
         "kubespan/2001:db8:97::1/128",
         "lo/::1/128",
     ];
-    stage.metal("w1", &own);
-    let cloud = stage.cloud("");
-    let node = stage.node("w1", "10.8.0.99,10.8.0.11");
+    harness.metal("w1", &own);
+    let cloud = harness.cloud("");
+    let node = harness.node("w1", "10.8.0.99,10.8.0.11");
     let found = cloud.networks().unwrap().machine_addresses(&node).await;
     let found = found.unwrap();
     let ips: Vec<IpAddr> = vec!["10.8.0.11".parse().unwrap()];
@@ -77,14 +77,14 @@ async fn a_machines_networks_are_those_of_links_that_lead_outside() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_does_not_answer_is_an_error_and_no_answer() {
-    let stage = Harness::new();
-    let cloud = stage.cloud("");
+    let harness = Harness::new();
+    let cloud = harness.cloud("");
     let networks = cloud.networks().unwrap();
     let silent = networks
-        .machine_addresses(&stage.node("w1", "10.8.0.11"))
+        .machine_addresses(&harness.node("w1", "10.8.0.11"))
         .await;
     assert_eq!(silent.unwrap_err().kind(), CloudErrorKind::Unavailable);
-    let nowhere = networks.machine_addresses(&stage.node("w1", "")).await;
-    let told = nowhere.unwrap_err().chain();
-    assert!(told.ends_with("node has no addresses"), "{told}");
+    let nowhere = networks.machine_addresses(&harness.node("w1", "")).await;
+    let error = nowhere.unwrap_err().chain();
+    assert!(error.ends_with("node has no addresses"), "{error}");
 }

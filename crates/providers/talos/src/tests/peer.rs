@@ -1,5 +1,6 @@
-//! The provider against a server that is not ours: the official runtime with the official types, which serves what
-//! `e2e/talos/tour.yaml` describes. `e2e/talos/run` starts it, and our simulator with the same machines.
+//! The provider against a server that is not ours: the official runtime with the official types,
+//! which serves what `e2e/talos/tour.yaml` describes. `e2e/talos/run` starts it, and our simulator
+//! with the same machines.
 
 use bowline_test_kit::says;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::testing::cluster::{found, id, look};
 use crate::testing::node;
 use crate::{Environment, Need, Setup, Surroundings, build};
 
-/// Rules that need what the firmware says.
+/// Rules that need the firmware's facts.
 const RULES: &str = r#"
 transformations:
 - name: machines
@@ -75,7 +76,7 @@ async fn an_official_server_answers_our_client() {
         assert_eq!(instance.marks.labels[key], value, "{key}");
     }
 
-    // Its firmware says nothing: the server has no such resource.
+    // It has no firmware facts: the server has no such resource.
     let mut bare = node("bare-1", "10.0.0.6");
     bare.created = clock.now();
     let instance = found(&cloud, &Arc::new(bare)).await;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::facts;
 use super::functions::FUNCTIONS;
-use crate::machine::PlatformMetadata;
+use crate::instances::machine::PlatformMetadata;
 
 /// Taints of Kubernetes' own, which follow conditions of the node.
 const KUBERNETES_TAINTS: [&str; 6] = [
@@ -185,8 +185,8 @@ impl Effect {
             })
     }
 
-    /// Whether the template looks for a field that no machine has: of one that tells nothing, and of one that tells
-    /// everything.
+    /// Whether the template looks for a field that no machine has: of one that tells nothing, and
+    /// of one that tells everything.
     fn field_problems(&self) -> [Option<EffectError>; 2] {
         let problem = |values: &Value| {
             let error = self.template.as_ref().ok()?.render(values).err()?;

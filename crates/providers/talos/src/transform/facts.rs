@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bowline_templates::{Record, Value};
 
-use crate::machine::{PlatformMetadata, SystemInformation};
+use crate::instances::machine::{PlatformMetadata, SystemInformation};
 
 /// The fields of [`SystemInformation`] by the names that templates know.
 const SYSTEM_FIELDS: [&str; 8] = [
@@ -20,7 +20,7 @@ const SYSTEM_FIELDS: [&str; 8] = [
 ];
 const SYSTEM_GROUP: &str = "SystemInformationSpec";
 
-/// Whether a template can look at what the firmware says.
+/// Whether a template can look at the firmware's facts.
 pub(super) fn reads_system(template: &bowline_templates::Template) -> bool {
     template.reads(SYSTEM_GROUP) || SYSTEM_FIELDS.iter().any(|field| template.reads(field))
 }
@@ -46,7 +46,7 @@ pub(super) fn selector_map(metadata: &PlatformMetadata) -> BTreeMap<&'static str
     map
 }
 
-/// What templates see of a machine that tells nothing, and of one that tells everything.
+/// What templates see of a machine that reports nothing, and of one that reports everything.
 pub(super) fn extremes() -> [Value; 2] {
     let text = || "x".to_owned();
     let metadata = PlatformMetadata {

@@ -75,9 +75,9 @@ const OWN: &[(&str, Function)] = &[
     row("getValue", TWO_TEXTS, get_value),
 ];
 
-/// The text at a place; the engine has checked that there is one.
-fn text(args: &[Value], place: usize) -> Result<&str, String> {
-    match args.get(place) {
+/// The text argument at an index; the engine has checked that there is one.
+fn text(args: &[Value], index: usize) -> Result<&str, String> {
+    match args.get(index) {
         Some(Value::Text(text)) => Ok(text),
         _ => Err("expected a text".to_owned()),
     }
@@ -112,8 +112,8 @@ fn ternary(args: &[Value]) -> Answer {
     }
 }
 
-/// Greek letters whose upper case has the iota beside them in full and below them in short: the first of
-/// a row of eight, or one alone, and how far its simple upper case is.
+/// Greek letters whose upper case has the iota beside them in full and below them in short: the
+/// first of a row of eight, or one alone, and how far its simple upper case is.
 const IOTA_ROWS: [(u32, u32, u32); 6] = [
     (0x1F80, 0x1F87, 8),
     (0x1F90, 0x1F97, 8),

@@ -470,7 +470,7 @@ fn talos_case_86_a_bad_expression_is_refused_in_any_term() {
 }
 
 #[test]
-fn a_bad_expression_on_a_field_that_no_machine_has_is_told_and_stops_nobody() {
+fn a_bad_expression_on_a_field_that_no_machine_has_is_reported_and_stops_nobody() {
     for key in ["x", "zone"] {
         let bad =
             format!("[{{matchExpressions: [{{key: {key}, operator: Regexp, values: [\"[\"]}}]}}]");

@@ -42,8 +42,8 @@ pub struct List<T> {
     pub pages: usize,
 }
 
-/// Whether the configured roles are asked for: only where the server takes them. Elsewhere it would make
-/// a tag of them, or refuse the call.
+/// Whether the configured roles are asked for: only where the server takes them. Elsewhere it would
+/// make a tag of them, or refuse the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Roles {
     Asked,
@@ -224,8 +224,8 @@ impl Api {
 
 /// Machines.
 impl Api {
-    /// All live machines that fit, without those that appear twice. Not a snapshot: a machine that goes
-    /// while pages are read can hide another one.
+    /// All live machines that fit, without those that appear twice. Not a snapshot: a machine that
+    /// goes while pages are read can hide another one.
     pub async fn machines(&self, query: &MachineQuery) -> Result<List<Machine>, CloudError> {
         let count = std::sync::atomic::AtomicUsize::new(0);
         let fetch = |offset: usize| {
@@ -323,7 +323,8 @@ impl Api {
 /// Tags and metadata. Changes of them are done some time later. Roles are never asked for here: the
 /// server would make a tag of them.
 impl Api {
-    /// The tags of a machine. Says nothing about whether it exists: a destroyed one still shows them.
+    /// The tags of a machine. Says nothing about whether it exists: a destroyed one still shows
+    /// them.
     pub async fn tags(&self, id: Uuid) -> Result<BTreeMap<String, TagValue>, ApiError> {
         self.object(Roles::Never, machine_route(TAGS, id)).await
     }

@@ -1,4 +1,4 @@
-//! What CloudAPI says when it refuses: a code and a message, and a status that counts more than both.
+//! Refusals of CloudAPI: a code and a message, and a status that counts more than both.
 
 use std::fmt;
 use std::time::Duration;
@@ -52,8 +52,8 @@ pub(super) fn error_text(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The name service is down: every call about one machine fails until it is back, and asking again in
-/// a second helps nobody.
+/// The name service is down: every call about one machine fails until it is back, and asking again
+/// in a second helps nobody.
 const CNS_DOWN: &str = "Unable to contact the Triton CNS API";
 
 pub(super) fn is_cns_down(status: u16, bytes: &[u8]) -> bool {
@@ -117,7 +117,7 @@ impl ApiError {
         }
     }
 
-    /// The `Date` of the answer, if it says that ours is too far away.
+    /// The `Date` of the answer, if it refuses ours as too far away.
     pub(super) fn servers_date(&self) -> Option<&str> {
         let skewed = self.status() == Some(400)
             && (self.message().contains("clock skew") || self.code() == "RequestExpired");
@@ -146,7 +146,7 @@ impl ApiError {
         self.status() == Some(500) && self.message().contains(CNS_DOWN)
     }
 
-    /// Whether the server is being looked after and takes no changes.
+    /// Whether the server is in maintenance and takes no changes.
     pub fn is_maintenance(&self) -> bool {
         self.status() == Some(503) && self.code() == "ServiceUnavailableError"
     }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_words_are_told() {
+    fn the_servers_words_are_reported() {
         for (body, wanted) in [
             (
                 r#"{"code":"ResourceNotFound","message":"VM not found"}"#,

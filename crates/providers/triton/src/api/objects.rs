@@ -9,7 +9,7 @@ use super::machine::or_default;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ping {
-    /// The data center's name, if the server says it.
+    /// The data center's name, if the server reports it.
     pub datacenter: Option<String>,
     /// The versions it speaks, ascending.
     pub versions: Vec<String>,

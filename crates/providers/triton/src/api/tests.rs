@@ -82,7 +82,7 @@ async fn triton_case_77_a_skew_error_without_request_id_is_handled() {
     });
     let error = test.api(&[]).account().await.unwrap_err();
     assert_eq!(error.kind(), CloudErrorKind::Denied);
-    // Where there is a request id, it is told.
+    // Where there is a request id, the error has it.
     let words = "NotAuthorized: no (request id r-1)";
     assert!(error.to_string().ends_with(words), "{error}");
     let test = Harness::new(|_| refusal(400, "InvalidHeader", "clock skew"));
@@ -117,7 +117,7 @@ async fn triton_case_07_pages_are_read_until_one_is_not_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_on_two_pages_is_one_and_an_unreadable_one_is_told() {
+async fn a_machine_on_two_pages_is_one_and_an_unreadable_one_is_reported() {
     let test = Harness::new(|request| {
         let page = if query(request, "offset") == 0 {
             machines(0..1000)

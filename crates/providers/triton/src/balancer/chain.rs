@@ -6,19 +6,19 @@ use bowline_core::{
     BoxFuture, CloudError, Executor, PreparedPlan, Publication, Step, StepId, StepOutcome,
 };
 
-use super::members::sooner;
+use super::targets::sooner;
 
-/// What is published is what the first says.
+/// Publishes what the first part publishes.
 struct Chain {
     /// Each with the number of its first step.
     parts: Vec<(StepId, Box<dyn Executor>)>,
     /// The one that is being carried out; those before it are finished.
     at: usize,
-    /// When to plan anew, whatever the parts say.
+    /// When to plan anew, whatever the parts answer.
     again: Option<Duration>,
 }
 
-/// The first plan, and then the others. What is wrong or worth telling is that of all.
+/// The first plan, and then the others, with the problems and notices of all.
 pub(super) fn chain(
     first: PreparedPlan,
     others: impl IntoIterator<Item = PreparedPlan>,

@@ -1,7 +1,8 @@
-//! Firewall rules: who may reach the load balancers, and what load balancers may reach. Mostly pure.
+//! Firewall rules: who may reach the load balancers, and what load balancers may reach. Mostly
+//! pure.
 //!
-//! A rule is ours if its description says so: cluster, Service, kind, and a hash of the text that we want.
-//! The server writes texts its own way, so that they are never compared; the hash is.
+//! A rule is ours by its description: cluster, Service, kind, and a hash of the text that we want.
+//! The server rewrites rule texts in its own form, so the hash is compared instead of the text.
 //!
 //! ```text
 //!  Service ─▶ wanted rules ──┐
@@ -31,10 +32,10 @@ const MOST_SOURCES: usize = 24;
 /// Digits of a hash, and of a cluster's uid.
 const DIGITS: usize = 8;
 const PREFIX: &str = "bowline";
-/// For how long no Service of that uid may have been seen before its rules count as left behind: a Service
-/// that was made while another one's plan was on its way is not in what that plan knows.
-const DOUBT: Duration = Duration::from_secs(120);
-/// Uids that are remembered as nobody's; beyond, the memory begins anew.
+/// Rules count as orphaned after no Service of their uid was seen for so long: a plan under way
+/// does not know a Service created meanwhile.
+const ORPHAN_AGE: Duration = Duration::from_secs(120);
+/// Bound of the uids remembered as orphaned; the map is emptied when it is full.
 const MOST_ORPHANS: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +98,9 @@ pub(crate) struct Machines<'a> {
     pub(crate) sources: &'a BTreeSet<IpNet>,
     /// Who may read metrics, and where; none if nobody.
     pub(crate) metrics: Option<(&'a BTreeSet<IpNet>, u16)>,
-    /// What load balancers reach on nodes; none if no member has a firewall.
+    /// What load balancers reach on nodes; none if no target has a firewall.
     pub(crate) back: Option<&'a BTreeSet<u16>>,
-    /// The one machine that somebody else looks after; none for those that bear the Service's tag.
+    /// The shared appliance; none for machines that bear the Service's tag.
     pub(crate) shared: Option<Uuid>,
 }
 
@@ -233,8 +234,8 @@ fn hash(text: &str) -> String {
     digits.take(DIGITS / 2).collect()
 }
 
-/// Sources in the words of rules, sorted. Nothing if nobody may come: then there is no rule, and the
-/// firewall lets nobody in.
+/// Sources in the words of rules, sorted. Nothing if nobody may come: then there is no rule, and
+/// the firewall lets nobody in.
 fn sources(ranges: &BTreeSet<IpNet>, what: &str, notices: &mut Vec<Notice>) -> Vec<String> {
     if allows_all(ranges) {
         return vec!["any".to_owned()];
@@ -336,8 +337,8 @@ impl RuleChange {
         Label::parse(description).map_or(description, |label| label.kind)
     }
 
-    /// Carries it out, looking once more: a rule that was made meanwhile is not made twice, and one that does
-    /// not say any more that it is this Service's is left alone.
+    /// Carries it out, looking once more: a rule that was made meanwhile is not made twice, and one
+    /// that does not say any more that it is this Service's is left alone.
     pub(crate) async fn carry_out(&self, api: &Api) -> Result<(), ApiError> {
         let there = api.firewall_rules().await?;
         match self {
@@ -368,8 +369,8 @@ fn is_still(there: &[FirewallRule], id: Uuid, description: &str) -> bool {
     wanted.is_some() && found.and_then(Label::of).map(holder) == wanted
 }
 
-/// From the rules that are there to those that are wanted. `is_gone` says of a Service's uid that there is
-/// no such Service in this cluster. Rules of others are not looked at.
+/// From the rules that are there to those that are wanted. `is_gone` says of a Service's uid that
+/// there is no such Service in this cluster. Rules of others are not looked at.
 pub(crate) fn compare(
     holder: &Holder,
     wanted: &[WantedRule],
@@ -429,7 +430,7 @@ impl Orphans {
             since.clear();
         }
         let since = since.entry(uid.to_owned()).or_insert_with(Instant::now);
-        since.elapsed() >= DOUBT
+        since.elapsed() >= ORPHAN_AGE
     }
 }
 

@@ -1,5 +1,5 @@
-//! What DNS names are called: the labels of Services and nodes, and the network and zone that they are
-//! published in. Pure.
+//! What DNS names are called: the labels of Services and nodes, and the network and zone that they
+//! are published in. Pure.
 
 mod zone;
 
@@ -13,13 +13,13 @@ use crate::config::LabelStyle;
 
 pub(crate) use zone::{Choice, Zones, addresses_on};
 
-/// The cluster name that says nothing.
+/// The default cluster name, which distinguishes nothing.
 const ANY_CLUSTER: &str = "kubernetes";
 /// The longest label of the name service, dots included.
 const LONGEST: usize = 63;
 /// The part of a Service's name in a flat label; a dash and eight digits follow.
 const FLAT_NAME: usize = 54;
-/// Digits of a uid that tell clusters or Services apart.
+/// Digits of a uid that distinguish clusters or Services.
 const SHORT: usize = 8;
 
 pub(crate) fn label_of(

@@ -1,7 +1,8 @@
 //! The client certificate by which the metrics service knows an account.
 //!
-//! It has a key of its own and is signed by the account's: the issuer's name is the fingerprint of that key, and the
-//! service looks for it among the keys of the account that the subject names. Nobody else has reason to believe it.
+//! It has a key of its own and is signed by the account's: the issuer's name is the fingerprint of
+//! that key, and the service looks for it among the keys of the account that the subject names.
+//! Nobody else has reason to believe it.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ impl ClientCertificate {
         })
     }
 
-    /// Whether it need not be renewed: it is that account's, by that key, and a third of its life is left.
+    /// Whether it need not be renewed: it is that account's, by that key, and a third of its life
+    /// is left.
     pub fn is_good(&self, account: &str, key: &PrivateKey, now: Timestamp) -> bool {
         self.account == account
             && self.issuer == issuer(key)

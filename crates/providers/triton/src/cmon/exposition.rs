@@ -1,7 +1,8 @@
 //! Prometheus' text form, read from many machines and written as one.
 //!
-//! Reading is strict, because what is written is read by others, who refuse a whole page for one bad line: a line that
-//! cannot be read is dropped and counted, and each family is written once, with its help and its type.
+//! Reading is strict, because what is written is read by others, who refuse a whole page for one
+//! bad line: a line that cannot be read is dropped and counted, and each family is written once,
+//! with its help and its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -190,8 +191,8 @@ fn key(sample: &Sample) -> (&'static str, Labels) {
     (sample.ending, sample.labels.clone())
 }
 
-/// Everything on one page, with whether each machine's metrics could be read. What does not fit the others, such as
-/// a family of another type, is left out; how much that was comes along.
+/// Everything on one page, with whether each machine's metrics could be read. What does not fit the
+/// others, such as a family of another type, is left out; how much that was comes along.
 pub(crate) fn together(all: &[(Source, Option<Exposition>)]) -> (String, u64) {
     let mut families: BTreeMap<&str, (Kind, Option<&str>, String)> = BTreeMap::new();
     let mut dropped = 0;

@@ -1,4 +1,5 @@
-//! The group of metrics that the cluster's machines are in: a tag, which other people's tools write too.
+//! The group of metrics that the cluster's machines are in: a tag, which other people's tools write
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,15 +9,16 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::targets::Member;
+use super::targets::Target;
 use super::{AGAIN, Board, Cmon, GATHER, View};
 use crate::PREFIX;
-use crate::tags::{About, Role, Settled, holds_groups};
+use crate::tags::{About, Role, TagOutcome, holds_groups};
 
-/// How long a machine must have strayed before its groups are taken away: a node that registers anew comes back
-/// sooner.
+/// How long a machine must have strayed before its groups are taken away: a node that registers
+/// anew comes back sooner.
 const STRAYED: Duration = Duration::from_secs(60);
-/// When to look again at what was refused, cannot be understood or is another's: only people change that.
+/// When to look again at what was refused, cannot be understood or is another's: only people change
+/// that.
 const LATER: Duration = Duration::from_secs(300);
 /// When a machine is looked at again that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(60);
@@ -28,12 +30,12 @@ const OTHER: &str = "MachineOwnedByOtherCluster";
 const REASONS: &[&str] = &[PENDING, REFUSED, BAD, OTHER];
 
 #[derive(Default)]
-struct Memory {
+struct GroupProgress {
     /// Machines that are not known to be as they are wanted.
     open: BTreeSet<Uuid>,
     /// Since when machines have strayed.
     strays: BTreeMap<Uuid, Instant>,
-    /// What an observer has told already.
+    /// What an observer has reported already.
     observed: BTreeSet<Uuid>,
 }
 
@@ -41,11 +43,11 @@ impl Cmon {
     /// Keeps the group on the cluster's machines, and takes it from those that have left.
     pub(super) async fn keep_groups(&self, cluster: &dyn Cluster, board: &Board) {
         let mut views = board.view.subscribe();
-        let mut memory = Memory::default();
+        let mut progress = GroupProgress::default();
         loop {
             let view = views.borrow_and_update().clone();
             let pause = match view {
-                Some(view) => self.settle_groups(cluster, &view, &mut memory).await,
+                Some(view) => self.reconcile_groups(cluster, &view, &mut progress).await,
                 None => LATER,
             };
             tokio::select! {
@@ -57,49 +59,49 @@ impl Cmon {
         }
     }
 
-    /// One round; says when the next one is due.
-    async fn settle_groups(
+    /// One round; returns when the next one is due.
+    async fn reconcile_groups(
         &self,
         cluster: &dyn Cluster,
         view: &View,
-        memory: &mut Memory,
+        progress: &mut GroupProgress,
     ) -> Duration {
         if cluster.is_observing() {
-            self.observe(view, &mut memory.observed);
+            self.observe(view, &mut progress.observed);
             return LATER;
         }
-        let mut open = self.tell_members(view);
-        open.append(&mut memory.open);
+        let mut open = self.report_targets(view);
+        open.append(&mut progress.open);
         if view.is_whole {
-            open.extend(self.tell_strays(view, &mut memory.strays));
+            open.extend(self.report_strays(view, &mut progress.strays));
         }
-        let keeper = &self.context.keeper;
-        let settled = keeper.settle_all(&view.cluster_uid, &open, About::Groups);
+        let reconciler = &self.context.tags;
+        let settled = reconciler.reconcile_all(&view.cluster_uid, &open, About::Groups);
         let mut pause = LATER;
         for (id, settled) in settled.await {
-            let member = view.members.iter().find(|it| it.machine.id == id);
-            if let Some(after) = self.settled(cluster, member, &settled) {
-                memory.open.insert(id);
+            let target = view.targets.iter().find(|it| it.machine.id == id);
+            if let Some(after) = self.settled(cluster, target, &settled) {
+                progress.open.insert(id);
                 pause = pause.min(after);
             }
         }
-        if memory.strays.is_empty() {
+        if progress.strays.is_empty() {
             pause
         } else {
             pause.min(STRAYED)
         }
     }
 
-    /// Tells what is wanted on the cluster's machines, and answers with those that do not show it.
-    fn tell_members(&self, view: &View) -> BTreeSet<Uuid> {
+    /// Wants the groups on the cluster's machines, and returns those that do not show them.
+    fn report_targets(&self, view: &View) -> BTreeSet<Uuid> {
         let groups = self.groups();
         let mut open = BTreeSet::new();
-        for member in view.members.iter().filter(|it| !it.machine.state.is_over()) {
-            let (id, tags) = (member.machine.id, &member.machine.tags);
-            if !self.context.keeper.shows_groups((id, tags), &groups) {
+        for target in view.targets.iter().filter(|it| !it.machine.state.is_over()) {
+            let (id, tags) = (target.machine.id, &target.machine.tags);
+            if !self.context.tags.shows_groups((id, tags), &groups) {
                 self.context
-                    .keeper
-                    .tell_groups(id, member.role, groups.clone());
+                    .tags
+                    .want_groups(id, target.role, groups.clone());
                 open.insert(id);
             }
         }
@@ -110,12 +112,12 @@ impl Cmon {
         BTreeSet::from([self.group.clone()])
     }
 
-    fn observe(&self, view: &View, told: &mut BTreeSet<Uuid>) {
+    fn observe(&self, view: &View, reported: &mut BTreeSet<Uuid>) {
         let groups = self.groups();
-        for member in &view.members {
-            let (id, tags) = (member.machine.id, &member.machine.tags);
-            if !holds_groups(tags, &groups) && told.insert(id) {
-                let (machine, group) = (member.name(), &self.group);
+        for target in &view.targets {
+            let (id, tags) = (target.machine.id, &target.machine.tags);
+            if !holds_groups(tags, &groups) && reported.insert(id) {
+                let (machine, group) = (target.name(), &self.group);
                 info!(cloud = self.context.cloud, %id, machine, group, "would be put into the group");
             }
         }
@@ -125,30 +127,30 @@ impl Cmon {
     fn settled(
         &self,
         cluster: &dyn Cluster,
-        member: Option<&Member>,
-        settled: &Result<Settled, CloudError>,
+        target: Option<&Target>,
+        settled: &Result<TagOutcome, CloudError>,
     ) -> Option<Duration> {
-        let node = member.and_then(|it| it.node.as_deref());
+        let node = target.and_then(|it| it.node.as_deref());
         let group = &self.group;
         let (reason, message, after) = match settled {
-            Ok(Settled::Done | Settled::Gone) => {
+            Ok(TagOutcome::Done | TagOutcome::Gone) => {
                 if let Some(node) = node {
                     self.forget("Node", "", &node.name, REASONS);
                 }
                 return None;
             }
-            Ok(Settled::Working { after }) => return Some(*after),
-            Ok(Settled::Pending { .. }) => (
+            Ok(TagOutcome::Working { after }) => return Some(*after),
+            Ok(TagOutcome::Pending { .. }) => (
                 PENDING,
                 format!("the tag that puts its machine into the group {group} does not show"),
                 UNWRITABLE,
             ),
-            Ok(Settled::Refused(words)) => (
+            Ok(TagOutcome::Refused(words)) => (
                 REFUSED,
                 format!("its machine cannot be put into the group {group}: {words}"),
                 LATER,
             ),
-            Ok(Settled::Bad(bad)) => (
+            Ok(TagOutcome::Bad(bad)) => (
                 BAD,
                 format!(
                     "the tag {} of its machine {}; it is left alone",
@@ -156,9 +158,9 @@ impl Cmon {
                 ),
                 LATER,
             ),
-            Ok(Settled::OtherCluster(uid)) => {
-                if let Some((member, _)) = member.zip(node.filter(|node| is_taken_over(node))) {
-                    self.context.keeper.take_over(member.machine.id);
+            Ok(TagOutcome::OtherCluster(uid)) => {
+                if let Some((target, _)) = target.zip(node.filter(|node| is_taken_over(node))) {
+                    self.context.tags.take_over(target.machine.id);
                     return Some(GATHER);
                 }
                 let message = format!(
@@ -168,7 +170,7 @@ impl Cmon {
             }
             Err(error) => {
                 let (cloud, error) = (&self.context.cloud, error.chain());
-                let machine = member.map(Member::name);
+                let machine = target.map(Target::name);
                 warn!(
                     cloud,
                     machine, error, "the groups of a machine are not kept"
@@ -179,34 +181,35 @@ impl Cmon {
         if let Some(node) = node {
             self.tell(cluster, Regarding::node(node), reason, message);
         } else {
-            let machine = member.map(Member::name);
+            let machine = target.map(Target::name);
             warn!(cloud = self.context.cloud, machine, reason, "{message}");
         }
         Some(after)
     }
 
-    /// Tells that machines which have strayed for long enough are in no group of ours any more, and answers with them.
-    fn tell_strays(&self, view: &View, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
+    /// Takes machines that have strayed for long enough out of our groups, and returns them.
+    fn report_strays(&self, view: &View, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
         let now = Instant::now();
         since.retain(|id, _| view.strays.iter().any(|it| it.machine == *id));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for stray in &view.strays {
             let since = *since.entry(stray.machine).or_insert(now);
             if now.saturating_duration_since(since) < STRAYED {
                 continue;
             }
             if stray.groups_alone {
-                self.context.keeper.release(stray.machine);
+                self.context.tags.release(stray.machine);
             } else {
-                // Its labels are the name service's concern, and the mark goes with the last of them.
+                // Its labels are the name service's concern, and the mark goes with the last of
+                // them.
                 let none = BTreeSet::new();
                 self.context
-                    .keeper
-                    .tell_groups(stray.machine, Role::Node, none);
+                    .tags
+                    .want_groups(stray.machine, Role::Node, none);
             }
-            told.push(stray.machine);
+            reported.push(stray.machine);
         }
-        told
+        reported
     }
 }
 

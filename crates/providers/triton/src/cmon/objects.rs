@@ -1,5 +1,5 @@
-//! What the cluster is given to reach the metrics service with: a Secret with a client certificate, and a ConfigMap with
-//! what to write into the configuration of Prometheus.
+//! What the cluster is given to reach the metrics service with: a Secret with a client certificate,
+//! and a ConfigMap with what to write into the configuration of Prometheus.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const OUR_LIST: &str = "http-sd.yaml";
 const THEIR_LIST: &str = "triton-sd.yaml";
 /// What a Secret with a certificate is.
 const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
-/// How often objects are read although nothing is known to have changed: somebody may have edited or deleted them.
+/// How often objects are read although nothing is known to have changed: somebody may have edited
+/// or deleted them.
 const REREAD: Duration = Duration::from_secs(600);
 
 const KEY_NOT_USABLE: &str = "CMONKeyNotUsable";
@@ -51,13 +52,13 @@ impl Cmon {
         }
     }
 
-    /// Makes sure of a good certificate, if there can be one. Says when it has to be renewed.
+    /// Makes sure of a good certificate, if there can be one. Returns when it has to be renewed.
     async fn renew(&self, cluster: &dyn Cluster, board: &Board) -> Duration {
         let known = board.certificate.borrow().clone();
         let certificate = match self.certificate(cluster, known).await {
             Ok(certificate) => Some(certificate),
             Err(error @ CertificateError::KeyNotUsable) => {
-                self.tell_key(cluster, error.to_string());
+                self.report_key(cluster, error.to_string());
                 None
             }
             Err(error) => {
@@ -83,20 +84,21 @@ impl Cmon {
 
     /// The time as the data center has it: that is what certificates are judged by.
     fn now(&self) -> jiff::Timestamp {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         client
             .signer()
             .offset()
             .correct(self.context.setting.clock.now())
     }
 
-    /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new one.
+    /// The certificate that there is, if it is good; the one in the Secret, if that is; or a new
+    /// one.
     async fn certificate(
         &self,
         cluster: &dyn Cluster,
         known: Option<ClientCertificate>,
     ) -> Result<ClientCertificate, CertificateError> {
-        let (client, now) = (self.context.site.api.client(), self.now());
+        let (client, now) = (self.context.data_center.api.client(), self.now());
         let connection = client.connection();
         let (account, key) = (connection.login(), &connection.key);
         let is_good = |it: &ClientCertificate| it.is_good(account, key, now);
@@ -112,7 +114,7 @@ impl Cmon {
         Ok(issued)
     }
 
-    /// Keeps the objects; says whether all is well.
+    /// Keeps the objects; returns whether all is well.
     async fn keep(
         &self,
         cluster: &dyn Cluster,
@@ -173,7 +175,7 @@ impl Cmon {
     }
 
     fn secret(&self, certificate: &ClientCertificate) -> BTreeMap<String, Secret> {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let authorities = client.connection().authorities.as_ref();
         let authorities = authorities.map(|it| ("ca.crt".to_owned(), Secret::new(&it.pem)));
         let certificate = [
@@ -184,7 +186,7 @@ impl Cmon {
     }
 
     fn snippets(&self, cluster: &dyn Cluster, endpoint: &Endpoint) -> BTreeMap<String, Secret> {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let connection = client.connection();
         let place = Place {
             endpoint,
@@ -207,14 +209,14 @@ impl Cmon {
             .into()
     }
 
-    /// Tells that the metrics service does not take the key.
-    pub(super) fn tell_key(&self, cluster: &dyn Cluster, why: String) {
+    /// Reports that the metrics service does not take the key.
+    pub(super) fn report_key(&self, cluster: &dyn Cluster, why: String) {
         let regarding = about(cluster, "Secret", SECRET);
         self.tell(cluster, regarding, KEY_NOT_USABLE, why);
     }
 }
 
-/// The certificate in the Secret; none if there is none that can be read. Why is told when it is to be written.
+/// The certificate in the Secret; none if there is none that can be read. The write reports why.
 async fn stored(cluster: &dyn Cluster) -> Option<ClientCertificate> {
     let data = cluster.read(TLS, SECRET).await.ok()??;
     ClientCertificate::read(data.get("tls.crt")?.reveal(), data.get("tls.key")?)

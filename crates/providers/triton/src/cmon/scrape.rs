@@ -1,4 +1,5 @@
-//! Metrics fetched from the service, so that Prometheus needs neither its certificate nor its names.
+//! Metrics fetched from the service, so that Prometheus needs neither its certificate nor its
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use super::certificate::ClientCertificate;
 use super::exposition::{Exposition, Source, together};
-use super::targets::{Endpoint, Member};
+use super::targets::{Endpoint, Target};
 use super::{Board, Cmon};
 use crate::api::Client;
 use crate::lock;
@@ -82,23 +83,23 @@ impl Cmon {
         let certificate = board.certificate.borrow().clone();
         self.renew_line(line, view.endpoint.as_ref().zip(certificate.as_ref()));
         if let Some(line) = line {
-            line.keep_only(&view.members);
+            line.keep_only(&view.targets);
         }
-        let errand = |member: &Member| Errand {
-            source: member.source(),
-            client: if member.runs() {
+        let errand = |target: &Target| Errand {
+            source: target.source(),
+            client: if target.runs() {
                 let line = line.as_mut();
-                let client = line.and_then(|it| it.client_of(member.machine.id));
+                let client = line.and_then(|it| it.client_of(target.machine.id));
                 client.ok_or("there is no certificate or no metrics service")
             } else {
                 Err("the machine does not run")
             },
         };
-        view.members.iter().map(errand).collect()
+        view.targets.iter().map(errand).collect()
     }
 
     fn renew_line(&self, line: &mut Option<Line>, wanted: Option<(&Endpoint, &ClientCertificate)>) {
-        let client = self.context.site.api.client();
+        let client = self.context.data_center.api.client();
         let is_good = |it: &Line| {
             wanted == Some((&it.endpoint, &it.certificate)) && Arc::ptr_eq(&it.client, &client)
         };
@@ -126,8 +127,8 @@ impl Cmon {
         });
     }
 
-    /// The way to the service, with the certificate. Machines' names lead to the service's own: the DNS need not know
-    /// them.
+    /// The way to the service, with the certificate. Machines' names lead to the service's own: the
+    /// DNS need not know them.
     fn connector(
         &self,
         client: &Client,
@@ -185,7 +186,7 @@ impl Cmon {
         if unauthorized {
             let why = "the metrics service does not take the certificate: the key must be on the account itself, or belong \
                        to a member of its role administrator";
-            self.tell_key(cluster, why.to_owned());
+            self.report_key(cluster, why.to_owned());
         }
         let (page, unfit) = together(&all);
         self.context
@@ -198,8 +199,8 @@ impl Cmon {
 
 impl Line {
     /// Connections to machines that are gone are closed.
-    fn keep_only(&mut self, members: &[Member]) {
-        let known: BTreeSet<Uuid> = members.iter().map(|it| it.machine.id).collect();
+    fn keep_only(&mut self, targets: &[Target]) {
+        let known: BTreeSet<Uuid> = targets.iter().map(|it| it.machine.id).collect();
         self.machines.retain(|id, _| known.contains(id));
     }
 

@@ -14,7 +14,7 @@ use crate::api::{Machine, MachineState};
 use crate::id::machine_id;
 use crate::tags::{BALANCER, GROUPS_RECORD, NODE, Role, SERVICES_RECORD, Tags};
 
-/// Where the metrics service listens, if nobody says otherwise.
+/// The default port of the metrics service.
 const PORT: u16 = 9163;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// From what CloudAPI or the configuration says; none if it has no name.
+    /// From CloudAPI or the configuration; none if it has no name.
     pub(crate) fn of(url: &BaseUrl) -> Option<Self> {
         let url = url.url();
         Some(Self {
@@ -53,14 +53,14 @@ impl fmt::Display for Endpoint {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct Target {
     pub(crate) machine: Machine,
     pub(crate) role: Role,
     /// Its node, if it is one's.
     pub(crate) node: Option<Arc<Node>>,
 }
 
-impl Member {
+impl Target {
     /// Whether there is something to measure.
     pub(crate) fn runs(&self) -> bool {
         self.machine.state == MachineState::Running
@@ -105,17 +105,18 @@ impl Member {
     }
 }
 
-/// The machines of the cluster among those of a data center, by id: its nodes' and its load balancers.
-pub(crate) fn members(
+/// The machines of the cluster among those of a data center, by id: its nodes' and its load
+/// balancers.
+pub(crate) fn targets(
     nodes: &[Arc<Node>],
     machines: &BTreeMap<Uuid, Machine>,
     cluster_uid: &str,
-) -> Vec<Member> {
+) -> Vec<Target> {
     let by_machine: BTreeMap<Uuid, &Arc<Node>> = nodes
         .iter()
         .filter_map(|node| Some((machine_id(node.provider_id.as_deref()?)?, node)))
         .collect();
-    let member = |machine: &Machine| {
+    let target = |machine: &Machine| {
         let node = by_machine.get(&machine.id).map(|node| Arc::clone(node));
         let role = match &node {
             Some(_) => Role::Node,
@@ -123,13 +124,13 @@ pub(crate) fn members(
             None => return None,
         };
         let machine = machine.clone();
-        Some(Member {
+        Some(Target {
             machine,
             role,
             node,
         })
     };
-    machines.values().filter_map(member).collect()
+    machines.values().filter_map(target).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,11 +142,11 @@ pub(crate) struct Stray {
 
 /// Machines that bear our mark and groups of ours, but are not the cluster's any more.
 pub(crate) fn strays(
-    members: &[Member],
+    targets: &[Target],
     machines: &BTreeMap<Uuid, Machine>,
     cluster_uid: &str,
 ) -> Vec<Stray> {
-    let known: BTreeSet<Uuid> = members.iter().map(|it| it.machine.id).collect();
+    let known: BTreeSet<Uuid> = targets.iter().map(|it| it.machine.id).collect();
     let stray = |machine: &&Machine| {
         !known.contains(&machine.id)
             && machine.tags.contains_key(GROUPS_RECORD)
@@ -164,8 +165,8 @@ fn has(tags: &Tags, key: &str, value: &str) -> bool {
 }
 
 /// What Prometheus' HTTP service discovery is answered with: the machines that run.
-pub(crate) fn discovery(endpoint: &Endpoint, members: &[Member]) -> String {
-    let running = members.iter().filter(|it| it.runs());
+pub(crate) fn discovery(endpoint: &Endpoint, targets: &[Target]) -> String {
+    let running = targets.iter().filter(|it| it.runs());
     let all = running.map(|it| it.discovered(endpoint)).collect();
     Value::Array(all).to_string()
 }
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_load_balancers_of_this_cluster_are_members_and_nobody_else() {
+    fn nodes_and_load_balancers_of_this_cluster_are_targets_and_nobody_else() {
         let machines = all([
             tagged(1, &[]),
             tagged(2, &[(BALANCER, UID)]),
@@ -213,7 +214,7 @@ mod tests {
         ]);
         let node = |name: &str, number| Arc::new(node(name, &format!("triton://{}", id(number))));
         let nodes = [node("a", 1), node("b", 5), node("gone", 9)];
-        let found = members(&nodes, &machines, UID);
+        let found = targets(&nodes, &machines, UID);
         let found = found.iter();
         let found = found.map(|it| (it.machine.id.as_u128(), it.role, it.name()));
         let balancer = (2, Role::Balancer, "m2");
@@ -232,7 +233,7 @@ mod tests {
             tagged(6, &[ours, groups, (SERVICES_RECORD, "web")]),
         ]);
         let nodes = [Arc::new(node("a", &format!("triton://{}", id(1))))];
-        let strayed = strays(&members(&nodes, &machines, UID), &machines, UID);
+        let strayed = strays(&targets(&nodes, &machines, UID), &machines, UID);
         let expected = [(2, true), (6, false)].map(|(number, groups_alone)| Stray {
             machine: id(number),
             groups_alone,
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_is_told_of_machines_that_run() {
+    fn prometheus_is_reported_machines_that_run() {
         let mut stopped = machine(id(2), "m2");
         stopped.state = MachineState::Stopped;
         let mut running = machine(id(1), "m1");
@@ -250,12 +251,12 @@ mod tests {
             let name = format!("n{number}");
             Arc::new(node(&name, &format!("triton://{}", id(number))))
         });
-        let members = members(&nodes, &all([running, stopped]), UID);
+        let targets = targets(&nodes, &all([running, stopped]), UID);
         let endpoint = endpoint("https://cmon.eg-1.cns.example.com:9163");
-        let told = discovery(&endpoint, &members);
-        let told: Value = serde_json::from_str(&told).unwrap();
+        let reported = discovery(&endpoint, &targets);
+        let reported: Value = serde_json::from_str(&reported).unwrap();
         assert_eq!(
-            told,
+            reported,
             json!([{
                 "targets": [format!("{}.cmon.eg-1.cns.example.com:9163", id(1))],
                 "labels": {

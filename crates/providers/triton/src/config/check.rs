@@ -18,7 +18,8 @@ use super::{
 use crate::keys::{KeyId, PrivateKey};
 use crate::signature::Owner;
 
-/// The longest name of a cluster: names of load balancer machines hold it and must fit 63 characters.
+/// The longest name of a cluster: names of load balancer machines hold it and must fit 63
+/// characters.
 const LONGEST_CLUSTER_NAME: usize = 40;
 /// The longest time that makes sense for anything here.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);

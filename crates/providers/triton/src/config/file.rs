@@ -1,7 +1,8 @@
 //! The cloud config file as it is written, in either of its forms, as texts by section and key.
 //!
-//! The original's form is gcfg, which is that of git's own configuration: `[Section]`, `key = value`.
-//! The other is YAML. Which one it is says the first character that is no blank and no comment.
+//! The original's form is gcfg, which is that of git's own configuration: `[Section]`, `key =
+//! value`. The other is YAML. Which one it is says the first character that is no blank and no
+//! comment.
 
 mod gcfg;
 mod yaml;

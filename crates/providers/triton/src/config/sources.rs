@@ -49,7 +49,7 @@ pub(super) struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The value of a row, from whoever says it first.
+    /// The value of a row, from the first source that has it.
     pub(super) fn find(&self, row: &Row) -> Option<Found> {
         self.flag(row)
             .or_else(|| self.secret(row))

@@ -1,5 +1,5 @@
-//! Every value that can be configured, one row each. The readers ask for values by row, flags are made
-//! of rows, and the reference page is made of the rows.
+//! Every value that can be configured, one row each. The readers ask for values by row, flags are
+//! made of rows, and the reference page is made of the rows.
 
 use std::fmt::Write as _;
 
@@ -147,8 +147,8 @@ const BOOLEAN: &str = "`true` or `false`";
 const DURATION: &str = "a duration such as `90s`; a number alone is seconds";
 const NETWORK: &str = "the UUID or the name of a network";
 
-/// Defines rows: section, key, default, what is allowed, meaning. `ROWS` are all of them, in the order
-/// of the reference page.
+/// Defines rows: section, key, default, what is allowed, meaning. `ROWS` are all of them, in the
+/// order of the reference page.
 macro_rules! rows {
     ($($name:ident = $section:ident $texts:tt $(.$more:ident $names:tt)*;)*) => {
         $(pub const $name: Row = Row::new(Section::$section, $texts)$(.$more $names)*;)*
@@ -203,7 +203,7 @@ rows! {
     CA_FILE = Global ["triton-ca-file", "none", "a path; in the Secret, certificates in PEM form",
         "Further authorities that CloudAPI's certificate may be signed by."].reaching()
             .environment(&["TRITON_CA_FILE"]).secret(&["ca.crt"]);
-    DATACENTER = Global ["triton-datacenter", "what CloudAPI says", "a label value",
+    DATACENTER = Global ["triton-datacenter", "as CloudAPI reports", "a label value",
         "The name of the data center."].reaching().environment(&["TRITON_DC"]);
     REGION = Global ["region", "the data center", "a label value",
         "The region of nodes."].reaching();

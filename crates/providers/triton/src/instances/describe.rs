@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bowline_core::{AddressKind, Instance, Node, NodeAddress, NodeMetadata, Power};
 use uuid::Uuid;
 
-use super::find::dnsify;
+use super::question::dnsify;
 use crate::api::{Machine, MachineState, Network, Nic};
 use crate::id::provider_id;
 
@@ -38,7 +38,8 @@ pub(super) fn describe(machine: &Machine, node: &Node, knowledge: Knowledge<'_>)
     }
 }
 
-/// Only a machine that is off is off: on one whose physical server does not answer, pods may still run.
+/// Only a machine that is off is off: on one whose physical server does not answer, pods may still
+/// run.
 pub(super) fn power(state: &MachineState) -> Power {
     match state {
         MachineState::Stopped => Power::Off,
@@ -56,8 +57,8 @@ fn instance_type(machine: &Machine) -> String {
     }
 }
 
-/// A text as labels take it: other characters become dashes, at most 63, and its ends are letters or
-/// digits.
+/// A text as labels take it: other characters become dashes, at most 63, and its ends are letters
+/// or digits.
 pub(super) fn label_value(text: &str) -> String {
     let fitting = |c: char| {
         if c.is_ascii_alphanumeric() || "_.-".contains(c) {

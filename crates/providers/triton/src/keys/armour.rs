@@ -12,7 +12,8 @@ pub(super) struct Armoured {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Opens the first armour of a private key. Parameters that OpenSSL writes in front are passed over.
+/// Opens the first armour of a private key. Parameters that OpenSSL writes in front are passed
+/// over.
 pub(super) fn open(text: &str) -> Result<Armoured, KeyError> {
     let damaged = |what: &str| KeyError::Damaged(format!("the private key is damaged: {what}"));
     let mut rest = text;

@@ -45,17 +45,17 @@ fn network(id: Uuid, subnet: &str, routes: &[(&str, &str)]) -> Managed {
 }
 
 /// Nodes `n1`, `n2`, … with addresses 10.20.0.1, … on the fabric network.
-fn seated(count: u8) -> Machines {
+fn with_cards(count: u8) -> Machines {
     let mut machines = Machines::default();
-    let seats = machines.cards.entry(FABRIC).or_default();
+    let cards = machines.cards.entry(FABRIC).or_default();
     for number in 1..=count {
-        seats.insert(format!("n{number}"), [10, 20, 0, number].into());
+        cards.insert(format!("n{number}"), [10, 20, 0, number].into());
     }
     machines
 }
 
-fn reason(survey: &ObservedRoutes, node: &str, cidr: &str) -> String {
-    match &survey.placements[&(node.to_owned(), cidr.to_owned())] {
+fn reason(observed: &ObservedRoutes, node: &str, cidr: &str) -> String {
+    match &observed.placements[&(node.to_owned(), cidr.to_owned())] {
         RoutePlacement::In(tables) => format!("in {}", tables.len()),
         RoutePlacement::Refused(remark) => format!("refused {}", remark.reason),
         RoutePlacement::Ignored(remark) => format!("ignored {}", remark.reason),
@@ -65,7 +65,7 @@ fn reason(survey: &ObservedRoutes, node: &str, cidr: &str) -> String {
 
 #[test]
 fn every_range_has_its_place_or_a_reason() {
-    let mut machines = seated(5);
+    let mut machines = with_cards(5);
     machines
         .lost
         .insert("n7".to_owned(), "not listed".to_owned());
@@ -76,7 +76,7 @@ fn every_range_has_its_place_or_a_reason() {
         known(7, &["10.244.7.0/24"]),
     ]);
     let managed = [network(FABRIC, "10.20.0.0/24", &[])];
-    let survey = want::survey(&question, &managed, &machines);
+    let observed = want::observe(&question, &managed, &machines);
     for (node, cidr, expected) in [
         ("n1", "10.244.1.0/24", "in 1"),
         ("n1", "fd00::/64", "ignored IPv6RouteIgnored"),
@@ -86,7 +86,7 @@ fn every_range_has_its_place_or_a_reason() {
         ("n6", "10.244.6.0/24", "refused NoFabricNIC"),
         ("n7", "10.244.7.0/24", "unknown not listed"),
     ] {
-        assert_eq!(reason(&survey, node, cidr), expected, "{node} {cidr}");
+        assert_eq!(reason(&observed, node, cidr), expected, "{node} {cidr}");
     }
 }
 
@@ -100,8 +100,12 @@ fn pods_have_no_addresses_of_the_network() {
     ] {
         let managed = [network(FABRIC, subnet, &[])];
         let question = question(&[known(1, &["10.244.1.0/24"])]);
-        let survey = want::survey(&question, &managed, &seated(1));
-        assert_eq!(reason(&survey, "n1", "10.244.1.0/24"), expected, "{subnet}");
+        let observed = want::observe(&question, &managed, &with_cards(1));
+        assert_eq!(
+            reason(&observed, "n1", "10.244.1.0/24"),
+            expected,
+            "{subnet}"
+        );
     }
 }
 
@@ -118,10 +122,14 @@ fn a_network_holds_so_many_routes_and_no_more() {
     let mut young = Node::clone(&known(1, &["10.244.1.0/24"]));
     young.created = "2026-01-01T00:00:00Z".parse().unwrap();
     let question = question(&[Arc::new(young), known(2, &["10.244.2.0/24"])]);
-    let survey = want::survey(&question, &managed, &seated(2));
-    assert_eq!(reason(&survey, "n2", "10.244.2.0/24"), "in 1", "first come");
+    let observed = want::observe(&question, &managed, &with_cards(2));
     assert_eq!(
-        reason(&survey, "n1", "10.244.1.0/24"),
+        reason(&observed, "n2", "10.244.2.0/24"),
+        "in 1",
+        "first come"
+    );
+    assert_eq!(
+        reason(&observed, "n1", "10.244.1.0/24"),
         "refused TooManyRoutes"
     );
 }
@@ -147,13 +155,13 @@ fn entries_lead_to_nodes_to_nobody_or_nobody_can_tell() {
         "10.20.0.50",
     )];
     question.others = vec![Arc::new(bare)];
-    let mut machines = seated(1);
+    let mut machines = with_cards(1);
     for lost in [false, true] {
         if lost {
             machines.lost.insert("n8".into(), "not listed".into());
         }
-        let survey = want::survey(&question, &managed, &machines);
-        let shown: Vec<(&str, &Target)> = survey
+        let observed = want::observe(&question, &managed, &machines);
+        let shown: Vec<(&str, &Target)> = observed
             .routes
             .iter()
             .map(|it| (it.destination.as_str(), &it.target))
@@ -191,7 +199,7 @@ fn of_several_cards_on_a_network_the_first_counts() {
         nic("10.20.0.8", true),
     ]);
     let mut machines = Machines::default();
-    machines.seat("n1", &machine);
+    machines.add_cards("n1", &machine);
     assert_eq!(machines.cards[&FABRIC]["n1"].to_string(), "10.20.0.8");
 }
 
@@ -263,9 +271,9 @@ fn routes(test: &Harness, variables: &[(&str, &str)]) -> FabricRoutes {
 async fn round(test: &Harness, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
     let routes = routes(test, &[]);
     let question = question(nodes);
-    let survey = routes.survey(&question).await.unwrap();
+    let observed = routes.survey(&question).await.unwrap();
     let hood = RouteNodes::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
-    let decision = decide(&hood, &question.ranges, &survey, |_| 9);
+    let decision = decide(&hood, &question.ranges, &observed, |_| 9);
     let removals = decision.changes.iter().flat_map(|it| &it.removals);
     let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
     let creations = decision.changes.iter().flat_map(|it| &it.creations);
@@ -321,8 +329,8 @@ async fn what_is_as_it_should_be_is_not_written() {
 #[test]
 fn what_changed_since_it_was_seen_is_not_removed() {
     let managed = [network(FABRIC, "10.20.0.0/24", &[STRAY])];
-    let survey = want::survey(&question(&[]), &managed, &Machines::default());
-    let steps = [RouteStep::Delete(survey.routes[0].clone())];
+    let observed = want::observe(&question(&[]), &managed, &Machines::default());
+    let steps = [RouteStep::Delete(observed.routes[0].clone())];
     let hops = BTreeMap::new();
     assert_eq!(
         changed(&map(&[STRAY, FOREIGN]), &steps, &hops),
@@ -333,7 +341,7 @@ fn what_changed_since_it_was_seen_is_not_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pod_that_is_told_about_is_the_manager_s_own() {
+async fn the_pod_that_is_reported_about_is_the_manager_s_own() {
     let test = Harness::new(|_| reply(200, &json!({})));
     for (variables, expected) in [
         (

@@ -42,22 +42,22 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Notes the cards of a node's machine: of each network its first address, that of the first card
-    /// before all.
-    pub(super) fn seat(&mut self, node: &str, machine: &Machine) {
+    /// Notes the cards of a node's machine: of each network its first address, that of the first
+    /// card before all.
+    pub(super) fn add_cards(&mut self, node: &str, machine: &Machine) {
         let nics = machine.nics.iter().flatten();
         let (first, rest): (Vec<_>, Vec<_>) = nics.partition(|nic| nic.primary);
         for nic in first.into_iter().chain(rest) {
             if let (Some(network), Some(IpAddr::V4(address))) = (nic.network, nic.address()) {
-                let seats = self.cards.entry(network).or_default();
-                seats.entry(node.to_owned()).or_insert(address);
+                let cards = self.cards.entry(network).or_default();
+                cards.entry(node.to_owned()).or_insert(address);
             }
         }
     }
 
     pub(super) fn is_on(&self, network: Uuid, node: &str) -> bool {
-        let seats = self.cards.get(&network);
-        seats.is_some_and(|seats| seats.contains_key(node))
+        let cards = self.cards.get(&network);
+        cards.is_some_and(|cards| cards.contains_key(node))
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn is_ours(ranges: &[IpNet], key: &str) -> bool {
 }
 
 /// The answer to a question, from what there is on the managed networks.
-pub(super) fn survey(
+pub(super) fn observe(
     question: &Question,
     managed: &[Managed],
     machines: &Machines,
@@ -118,17 +118,17 @@ fn entry(
     })
 }
 
-/// The node with that address on the network, or one whose machine is nowhere here and that says it
-/// has it.
+/// The node with that address on the network, or one without a machine here that reports the
+/// address.
 fn owner(
     question: &Question,
     network: Uuid,
     machines: &Machines,
     address: Ipv4Addr,
 ) -> Option<String> {
-    let seats = machines.cards.get(&network).into_iter().flatten();
-    let mut seated = seats.filter(|(_, it)| **it == address);
-    if let Some((node, _)) = seated.next() {
+    let cards = machines.cards.get(&network).into_iter().flatten();
+    let mut holders = cards.filter(|(_, it)| **it == address);
+    if let Some((node, _)) = holders.next() {
         return Some(node.clone());
     }
     let text = address.to_string();
@@ -152,9 +152,9 @@ fn placements(
     let mut placements = BTreeMap::new();
     for node in nodes {
         for cidr in &node.pod_cidrs {
-            let placed = place(question, managed, machines, node, cidr, &mut holders);
-            let placed = placed.and_then(|tables| take_room(&mut room, &tables, cidr));
-            let placement = placed.unwrap_or_else(|other| other);
+            let tables = networks_for(question, managed, machines, node, cidr, &mut holders);
+            let placement = tables.and_then(|tables| take_room(&mut room, &tables, cidr));
+            let placement = placement.unwrap_or_else(|refused| refused);
             placements.insert((node.name.clone(), cidr.clone()), placement);
         }
     }
@@ -167,8 +167,8 @@ fn room_in(question: &Question, network: &Network) -> usize {
     MOST_ENTRIES.saturating_sub(foreign.count())
 }
 
-/// Where the route of that range has to be, or why it cannot be anywhere.
-fn place(
+/// The networks that need the route of that range, or why there is none.
+fn networks_for(
     question: &Question,
     managed: &[Managed],
     machines: &Machines,
@@ -176,15 +176,15 @@ fn place(
     cidr: &str,
     holders: &mut BTreeMap<Ipv4Net, String>,
 ) -> Result<Vec<Uuid>, RoutePlacement> {
-    let remark = |reason, message| RouteNote { reason, message };
-    let refused = |reason, message| Err(RoutePlacement::Refused(remark(reason, message)));
+    let note = |reason, message| RouteNote { reason, message };
+    let refused = |reason, message| Err(RoutePlacement::Refused(note(reason, message)));
     let name = &node.name;
     let network = match cidr.parse::<IpNet>() {
         Ok(IpNet::V4(network)) => network.trunc(),
         Ok(IpNet::V6(_)) => {
             let text =
                 format!("fabric networks have no IPv6: there is no route to {cidr} of node {name}");
-            return Err(RoutePlacement::Ignored(remark(IPV6_IGNORED, text)));
+            return Err(RoutePlacement::Ignored(note(IPV6_IGNORED, text)));
         }
         Err(_) => return refused(OUTSIDE_CLUSTER, format!("{cidr} of node {name} is no CIDR")),
     };
@@ -223,7 +223,7 @@ fn place(
     Ok(on.iter().map(|it| it.network.id).collect())
 }
 
-/// Takes a place in each of these networks, if all have one left.
+/// Counts one more route in each of these networks, if all have room.
 fn take_room(
     room: &mut BTreeMap<Uuid, usize>,
     tables: &[Uuid],
@@ -234,11 +234,11 @@ fn take_room(
         let message = format!(
             "network {full} cannot hold more than {MOST_ENTRIES} routes: there is none to {cidr}"
         );
-        let remark = RouteNote {
+        let note = RouteNote {
             reason: TOO_MANY,
             message,
         };
-        return Err(RoutePlacement::Refused(remark));
+        return Err(RoutePlacement::Refused(note));
     }
     for id in tables {
         room.entry(*id).and_modify(|left| *left -= 1);
@@ -247,8 +247,8 @@ fn take_room(
     Ok(RoutePlacement::In(tables))
 }
 
-/// The routes of a network after these steps: what goes goes if it is still as it was seen, what comes
-/// comes if the address of its node is known, and everything else stays as it is.
+/// The routes of a network after these steps: what goes goes if it is still as it was seen, what
+/// comes comes if the address of its node is known, and everything else stays as it is.
 pub(super) fn changed(
     current: &BTreeMap<String, String>,
     steps: &[RouteStep],

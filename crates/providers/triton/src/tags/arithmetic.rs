@@ -1,5 +1,5 @@
-//! What has to be written to a machine, so that its tags are as wanted and nobody else's are touched.
-//! Pure.
+//! Computes the write that brings a machine's tags to what is wanted, without touching other
+//! people's. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,18 @@ pub enum Role {
     Balancer,
 }
 
-/// What is wanted on a machine. What nothing is said about stays as it is.
+/// What is wanted on a machine. Everything else stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The ports of labels for the name service; none: the label is to go.
     pub labels: BTreeMap<String, Option<Ports>>,
-    /// All groups of ours; none: nothing is said about groups.
+    /// All groups of ours; none: groups stay as they are.
     pub groups: Option<BTreeSet<String>>,
     pub role: Role,
     /// It has left the cluster: everything of ours goes, at last the mark.
     pub released: bool,
-    /// Entries for the name service that were ours until lately. Somebody who had read them before writes
-    /// them back without our record; they are still not theirs.
+    /// Entries for the name service that were ours until lately. Somebody who had read them before
+    /// writes them back without our record; they are still not theirs.
     pub former: BTreeSet<String>,
     /// It is taken over from the cluster whose mark it bears: that cluster's labels and groups go.
     pub take_over: bool,
@@ -39,7 +39,7 @@ pub struct Change {
     pub set: Tags,
     /// Tags to be deleted after that, one by one in this order.
     pub delete: Vec<&'static str>,
-    /// Lists that are left alone because nobody understands them.
+    /// Lists that cannot be parsed, and stay untouched.
     pub bad: Vec<Bad>,
 }
 
@@ -125,13 +125,13 @@ impl Sum {
 struct Terms<'a> {
     list: &'a List,
     tags: &'a Tags,
-    /// The entries under names that something is said about; no entry: it is to go.
-    told: BTreeMap<String, Vec<Item>>,
-    /// Names on record that nothing is said about go as well.
-    drop_untold: bool,
+    /// The wanted entries by name; no entry: the name is to go.
+    entries: BTreeMap<String, Vec<Item>>,
+    /// Names on record that are not in `entries` go as well.
+    drop_others: bool,
     /// What is on record is another cluster's.
     taken_over: bool,
-    /// Entries that are ours although no record says so.
+    /// Entries that are ours without being on record.
     former: &'a BTreeSet<String>,
     overwritten: &'a [Overwritten],
 }
@@ -139,25 +139,28 @@ struct Terms<'a> {
 impl Terms<'_> {
     fn sum(self) -> Result<Sum, Bad> {
         let Self {
-            list, tags, told, ..
+            list,
+            tags,
+            entries,
+            ..
         } = &self;
         let current = list.items(tags.get(list.tag))?;
         let recorded = list.recorded(tags);
-        let told_names = told.iter().filter(|(_, items)| !items.is_empty());
-        let told_names: BTreeSet<String> = told_names.map(|(name, _)| name.clone()).collect();
-        let untold = recorded.iter().filter(|name| !told.contains_key(*name));
-        let kept: BTreeSet<String> = untold.filter(|_| !self.drop_untold).cloned().collect();
+        let wanted_names = entries.iter().filter(|(_, items)| !items.is_empty());
+        let wanted_names: BTreeSet<String> = wanted_names.map(|(name, _)| name.clone()).collect();
+        let others = recorded.iter().filter(|name| !entries.contains_key(*name));
+        let kept: BTreeSet<String> = others.filter(|_| !self.drop_others).cloned().collect();
         let is_ours = |it: &Item| {
-            let named = recorded.contains(&it.name) || told_names.contains(&it.name);
+            let named = recorded.contains(&it.name) || wanted_names.contains(&it.name);
             named || self.former.contains(&it.text)
         };
-        let mut ours: Vec<Item> = told.values().flatten().cloned().collect();
+        let mut ours: Vec<Item> = entries.values().flatten().cloned().collect();
         ours.extend(current.iter().filter(|it| kept.contains(&it.name)).cloned());
         ours.sort_by(|a, b| a.order().cmp(&b.order()));
         let theirs = self.theirs().unwrap_or_else(|| current.clone());
         let mut new: Vec<Item> = theirs.into_iter().filter(|it| !is_ours(it)).collect();
         new.extend(ours);
-        let names: BTreeSet<String> = told_names.union(&kept).cloned().collect();
+        let names: BTreeSet<String> = wanted_names.union(&kept).cloned().collect();
         Ok(self.difference(&current, &new, &recorded, &names))
     }
 
@@ -189,7 +192,7 @@ impl Terms<'_> {
             texts.sort();
             texts
         };
-        // In which order others want the entries is theirs to say.
+        // The order of entries is for others to choose.
         let same = texts(current) == texts(new);
         if !same && new.is_empty() {
             sum.delete.push(tag);
@@ -201,8 +204,9 @@ impl Terms<'_> {
         if !names.is_empty() && (!same || names != recorded) {
             sum.set.insert((*record).to_owned(), text(&names_text));
         } else if names.is_empty() && (same || self.taken_over) && self.tags.contains_key(*record) {
-            // Not before the list shows that nothing of ours is left: without its record it would never
-            // be found. Another cluster's record must not be taken for ours once the mark is ours.
+            // Not before the list shows that nothing of ours is left: without its record it would
+            // never be found. Another cluster's record must not be taken for ours once the mark is
+            // ours.
             sum.delete.push(record);
         }
         sum
@@ -236,18 +240,21 @@ pub(super) fn change_after(
         });
         return Ok(change);
     }
-    let drop_untold = wanted.released || other.is_some();
+    let drop_others = wanted.released || other.is_some();
     let mut ours = false;
     let mut clean = true;
-    for (list, told) in [
-        (&SERVICE_LIST, told_services(wanted)),
-        (&GROUP_LIST, told_groups(wanted, &GROUP_LIST.recorded(tags))),
+    for (list, entries) in [
+        (&SERVICE_LIST, wanted_services(wanted)),
+        (
+            &GROUP_LIST,
+            wanted_groups(wanted, &GROUP_LIST.recorded(tags)),
+        ),
     ] {
         let terms = Terms {
             list,
             tags,
-            told,
-            drop_untold,
+            entries,
+            drop_others,
             taken_over: other.is_some(),
             former: &wanted.former,
             overwritten,
@@ -277,7 +284,7 @@ pub(super) fn change_after(
     Ok(change)
 }
 
-/// The mark comes with the first thing of ours, and goes after the last.
+/// The mark comes with our first entry, and goes after the last.
 fn mark(
     change: &mut Change,
     wanted: &Wanted,
@@ -294,7 +301,7 @@ fn mark(
     }
 }
 
-/// Whose the machine is, as it is marked. A mark that is no text is nobody's that we know.
+/// The cluster that the machine's mark names. A mark that is no text names no cluster that we know.
 fn owner(tags: &Tags, role: Role) -> Option<String> {
     let key = match role {
         Role::Node => NODE,
@@ -303,7 +310,7 @@ fn owner(tags: &Tags, role: Role) -> Option<String> {
     tags.get(key).map(ToString::to_string)
 }
 
-fn told_services(wanted: &Wanted) -> BTreeMap<String, Vec<Item>> {
+fn wanted_services(wanted: &Wanted) -> BTreeMap<String, Vec<Item>> {
     if wanted.released {
         return BTreeMap::new();
     }
@@ -320,7 +327,7 @@ fn told_services(wanted: &Wanted) -> BTreeMap<String, Vec<Item>> {
         .collect()
 }
 
-fn told_groups(wanted: &Wanted, recorded: &BTreeSet<String>) -> BTreeMap<String, Vec<Item>> {
+fn wanted_groups(wanted: &Wanted, recorded: &BTreeSet<String>) -> BTreeMap<String, Vec<Item>> {
     match &wanted.groups {
         Some(groups) if !wanted.released => {
             let put = groups.iter().map(|it| (it.clone(), vec![Item::group(it)]));
@@ -331,8 +338,8 @@ fn told_groups(wanted: &Wanted, recorded: &BTreeSet<String>) -> BTreeMap<String,
     }
 }
 
-/// Whether tags show a label as wanted: its ports, on record, on a machine marked as the cluster's; or,
-/// for none, not on record.
+/// Whether tags show a label as wanted: its ports, on record, on a machine marked as the cluster's;
+/// or, for none, not on record.
 pub fn holds(tags: &Tags, cluster: &str, label: &str, ports: Option<&Ports>) -> bool {
     let recorded = SERVICE_LIST.recorded(tags).contains(label);
     let Some(ports) = ports.filter(|ports| !ports.is_empty()) else {

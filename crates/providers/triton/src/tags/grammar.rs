@@ -1,4 +1,4 @@
-//! The two lists in tags that are shared with others: what an entry is, and whose. Pure.
+//! The grammar of the two lists in tags that we share with others. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const LONGEST_LABEL: usize = 63;
 const LONGEST_GROUP: usize = 100;
 
-/// A tag that cannot be understood, so that nothing may be put in its place.
+/// A tag that cannot be parsed, and therefore must not be overwritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tag {tag} {problem}")]
 pub struct Bad {

@@ -1,4 +1,4 @@
-//! What is known about one machine: what is wanted on it, and what is on its way. Pure.
+//! The state of one machine: what is wanted on it, and what is in flight. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,24 +8,25 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::arithmetic::{Change, Overwritten, Wanted, holds, holds_groups, taken_away};
-use super::flight::{Flight, POLL_LIMIT};
-use super::keeper::{About, Settled};
+use super::in_flight::{InFlightWrite, POLL_LIMIT};
+use super::reconciler::{About, TagOutcome};
 use super::{BALANCER, GROUPS, Ports, SERVICES, Tags};
-use crate::roll::Listing;
+use crate::machine_cache::Listing;
 
 /// When to ask again about a machine that somebody else is at work on.
 pub(super) const BUSY: Duration = Duration::from_millis(250);
-/// For how long an entry of ours that comes back after we took it away is still known as ours: a tool
-/// that read it before writes it back within seconds, and no job takes longer than five minutes.
+/// For how long an entry of ours that comes back after we took it away is still known as ours: a
+/// tool that read it before writes it back within seconds, and no job takes longer than five
+/// minutes.
 const FORMER_FOR: Duration = Duration::from_secs(300);
-/// For how long the server's refusal of the same thing is remembered instead of asked for again, while
-/// those who want it look after many machines.
+/// How long a refusal is remembered before the same is tried again: a caller with many machines
+/// comes by often.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pub(super) wanted: Wanted,
-    /// Labels told since they were last seen in place.
+    /// Labels wanted and not seen in place since.
     pub(super) open: BTreeSet<String>,
     pub(super) open_groups: bool,
     /// What was seen in place, as it was wanted: whoever takes it away makes us repair it.
@@ -38,25 +39,25 @@ pub(super) struct Machine {
     pub(super) refused_groups: Option<Refusal>,
     pub(super) work: Arc<tokio::sync::Mutex<Work>>,
     pub(super) busy: bool,
-    /// It does not exist any more; nothing has been told about it since that was found out.
+    /// It does not exist any more, and nothing has been wanted on it since that was found out.
     pub(super) gone: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
-    /// What it said; none if it was not asked about this alone.
+    /// The server's message; none if this was not tried alone.
     message: Option<String>,
     at: Instant,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    pub(super) flight: Option<Flight>,
+    pub(super) in_flight: Option<InFlightWrite>,
     /// When the first of the writes that do not show was made.
     pub(super) since: Option<Instant>,
     pub(super) unwritable: bool,
-    /// Whether the last attempt to write failed. Who fails goes beside those that wait for their turn,
-    /// and takes nobody's.
+    /// Whether the last attempt to write failed. Such a machine is not counted among the writes of
+    /// a pass.
     pub(super) failed: bool,
     pub(super) overwritten: Vec<Overwritten>,
     /// When it last changed: lists asked for before that are too old.
@@ -149,10 +150,10 @@ impl Machine {
         self.former.retain(|text, _| former.contains(text));
         let away = taken_away(tags, change).into_iter();
         self.former.extend(away.map(|text| (text, now)));
-        let told = &self.wanted.labels;
+        let wanted = &self.wanted.labels;
         let mut lost = false;
-        self.seen.retain(|label, ports| match told.get(label) {
-            Some(Some(told)) if told == ports => {
+        self.seen.retain(|label, ports| match wanted.get(label) {
+            Some(Some(wanted)) if wanted == ports => {
                 let there = holds(tags, cluster, label, Some(ports));
                 lost |= !there;
                 there
@@ -183,7 +184,7 @@ impl Machine {
         }
     }
 
-    /// What the server said lately about that, if it did not take it.
+    /// The server's message if it refused that lately.
     pub(super) fn refusal(&self, about: About<'_>) -> Option<&str> {
         let refusal = match about {
             About::Label(label) => self.refused.get(label)?,
@@ -228,9 +229,9 @@ impl Refusal {
 
 impl Work {
     /// The answer, if it is too early for another look.
-    pub(super) fn early(&self, now: Instant) -> Option<Settled> {
-        let flight = self.flight.as_ref()?;
-        (flight.next > now).then(|| self.waiting(now))
+    pub(super) fn early(&self, now: Instant) -> Option<TagOutcome> {
+        let in_flight = self.in_flight.as_ref()?;
+        (in_flight.next > now).then(|| self.waiting(now))
     }
 
     /// Whether a list was asked for after the last write and the last change of mind.
@@ -238,24 +239,24 @@ impl Work {
         self.changed.is_none_or(|moment| listing.asked >= moment)
     }
 
-    pub(super) fn waiting(&self, now: Instant) -> Settled {
-        match (&self.flight, self.since) {
-            (_, Some(since)) if self.unwritable => Settled::Pending { since },
-            (Some(flight), _) => Settled::Working {
-                after: flight.next.saturating_duration_since(now),
+    pub(super) fn waiting(&self, now: Instant) -> TagOutcome {
+        match (&self.in_flight, self.since) {
+            (_, Some(since)) if self.unwritable => TagOutcome::Pending { since },
+            (Some(in_flight), _) => TagOutcome::Working {
+                after: in_flight.next.saturating_duration_since(now),
             },
-            (None, _) => Settled::Working { after: BUSY },
+            (None, _) => TagOutcome::Working { after: BUSY },
         }
     }
 
-    pub(super) fn took_off(&mut self, mut flight: Flight) -> Settled {
+    pub(super) fn track(&mut self, mut in_flight: InFlightWrite) -> TagOutcome {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
         if self.unwritable {
             warn!(waiting_for = ?now.saturating_duration_since(since), "tags do not show; trying again");
-            flight.next = now + POLL_LIMIT;
+            in_flight.next = now + POLL_LIMIT;
         }
-        self.flight = Some(flight);
+        self.in_flight = Some(in_flight);
         self.failed = false;
         self.changed = Some(now);
         self.overwritten.clear();
@@ -264,7 +265,7 @@ impl Work {
 
     pub(super) fn give_up(&mut self) {
         self.failed = true;
-        self.flight = None;
+        self.in_flight = None;
         self.since = None;
         self.unwritable = false;
     }

@@ -19,9 +19,9 @@ pub(crate) fn id(number: u32) -> String {
 }
 
 /// With machines `k8s-1` to `k8s-<count>`.
-pub(crate) fn simulation(scene: Fixture, count: u32) -> Simulation<Simulated> {
+pub(crate) fn simulation(fixture: Fixture, count: u32) -> Simulation<Simulated> {
     Simulation::new(7, "cloudapi.sim:80", |world| {
-        let sim = Simulated::from_fixture(world, scene).unwrap();
+        let sim = Simulated::from_fixture(world, fixture).unwrap();
         sim.set_throttle(None);
         for number in 1..=count {
             let machine = MachineSpec::named(&format!("k8s-{number}")).id(&id(number));

@@ -8,8 +8,8 @@
 )]
 
 mod clb;
+mod cluster;
 mod cns;
 mod common;
-mod desk;
 mod metrics;
 mod nodes;

@@ -1,5 +1,5 @@
-//! What the API shows, as far as it is used. Everything but an id may be missing or odd: a field that
-//! cannot be read counts as missing, so that one strange object never hides others.
+//! What the API shows, as far as it is used. Everything but an id may be missing or odd: a field
+//! that cannot be read counts as missing, so that one strange object never hides others.
 
 use std::collections::BTreeMap;
 

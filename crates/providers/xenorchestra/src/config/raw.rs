@@ -1,7 +1,9 @@
-//! The cloud config file as it is written. Texts are taken as they stand, whatever YAML makes of them;
-//! unknown keys mean nothing, a key given twice is an error, and only the first document counts.
+//! The cloud config file as it is written. Texts are taken as they stand, whatever YAML makes of
+//! them; unknown keys mean nothing, a key given twice is an error, and only the first document
+//! counts.
 
 use bowline_core::Secret;
+use bowline_provider::{first_document, first_line};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -59,7 +61,7 @@ pub(super) struct RawServer {
     pub(super) client_timeout: String,
 }
 
-/// On, unless somebody says otherwise.
+/// On by default.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch(pub(super) bool);
 
@@ -71,21 +73,9 @@ impl Default for Switch {
 
 impl RawConfig {
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
-        let file = |reason: &str| ConfigError::File {
-            reason: reason.to_owned(),
-        };
-        let mut bytes = text.as_bytes();
-        // Excerpts of the file may hold the token.
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut documents = serde_saphyr::read_with_options::<_, Option<Self>>(&mut bytes, options);
-        match documents.next() {
-            None | Some(Ok(None)) => Err(file("EOF")),
-            Some(Ok(Some(first))) => Ok(first),
-            Some(Err(error)) => {
-                let text = error.to_string();
-                Err(file(text.lines().next().unwrap_or_default().trim()))
-            }
-        }
+        let first = first_document(text).map_err(|error| first_line(&error));
+        let first = first.and_then(|first| first.ok_or_else(|| "EOF".to_owned()));
+        first.map_err(|reason| ConfigError::File { reason })
     }
 }
 

@@ -10,12 +10,7 @@ const DURATION: &str = "a duration with its unit, such as `60s` or `1m30s`";
 
 pub const XOA_URL: Variable = row("XOA_URL", "none", URL_ALLOWED, "Root of Xen Orchestra.");
 pub const XOA_TOKEN: Variable = row("XOA_TOKEN", "none", TOKEN_ALLOWED, "Authentication token.");
-pub const XOA_USER: Variable = row(
-    "XOA_USER",
-    "none",
-    "a user",
-    "User, in the place of a token.",
-);
+pub const XOA_USER: Variable = row("XOA_USER", "none", "a user", "User, instead of a token.");
 pub const XOA_PASSWORD: Variable = row(
     "XOA_PASSWORD",
     "none",
@@ -56,12 +51,7 @@ pub const VARIABLES: [Variable; 7] = [
 pub const KEYS: [Variable; 16] = [
     row("url", "none", URL_ALLOWED, "Root of Xen Orchestra."),
     row("token", "none", TOKEN_ALLOWED, "Authentication token."),
-    row(
-        "username",
-        "none",
-        "a user",
-        "User, in the place of a token.",
-    ),
+    row("username", "none", "a user", "User, instead of a token."),
     row("password", "none", "a password", XOA_PASSWORD.meaning),
     row(
         "insecure",

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bowline_core::{CloudError, Node};
 use uuid::Uuid;
 
+use super::describe::Around;
 use super::question::Question;
 use crate::api::Vm;
-use crate::describe::Around;
 use crate::labels;
 use crate::server::Wanted;
 
@@ -41,8 +41,8 @@ pub(super) enum Seen {
 }
 
 impl Bulk {
-    /// The machine that is asked for, and at which server it is. If several have it, in the pool that
-    /// the node was told of.
+    /// The machine that is asked for, and at which server it is. If several have it, in the pool
+    /// that the node's provider id names.
     pub(super) fn find(&self, question: &Question) -> Option<(usize, &Vm)> {
         let shown = self.servers.iter().enumerate();
         let shown = shown.filter_map(|(number, seen)| match seen {
@@ -55,8 +55,8 @@ impl Bulk {
                 Some((number, vm))
             })
             .collect();
-        let told = found.iter().find(|(_, vm)| question.is_in(vm.pool()));
-        told.or(found.first()).copied()
+        let recorded = found.iter().find(|(_, vm)| question.is_in(vm.pool()));
+        recorded.or(found.first()).copied()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What has to be asked about a node. Pure.
+//! The question that a node poses to the servers. Pure.
 
 use bowline_core::{Claim, Node};
 use uuid::Uuid;
@@ -11,14 +11,14 @@ pub(super) enum Question {
         vm: Uuid,
         pool: Option<Uuid>,
     },
-    /// About the VM that its machine says it is, in one byte order or the other.
+    /// About the VM of its system uuid, in one byte order or the other.
     ByMachine {
         plain: Uuid,
         swapped: Uuid,
     },
     /// Nothing: its provider id is of this cloud, and none that it gives.
     Malformed(String),
-    /// Nothing: it is somebody else's, or has nothing to tell by.
+    /// Nothing: it belongs to another cloud, or has no id at all.
     Nothing,
 }
 
@@ -32,9 +32,9 @@ impl Question {
         }
     }
 
-    /// Whether the node was told that it is in that pool.
+    /// Whether the node's provider id names that pool.
     pub(super) fn is_in(&self, pool: Option<Uuid>) -> bool {
-        matches!(self, Self::ById { pool: told, .. } if told.is_some() && *told == pool)
+        matches!(self, Self::ById { pool: Some(recorded), .. } if Some(*recorded) == pool)
     }
 }
 

@@ -69,13 +69,13 @@ async fn xenorchestra_case_85_what_is_removed_is_asked_for_and_after_a_break_all
     test.calls();
     wait(Duration::from_secs(30)).await;
     let calls = test.calls();
-    let place = |call: &str| calls.iter().position(|it| it.starts_with(call)).unwrap();
+    let position = |call: &str| calls.iter().position(|it| it.starts_with(call)).unwrap();
     assert!(
-        place("GET /rest/v0/events") < place("POST /rest/v0/events/"),
+        position("GET /rest/v0/events") < position("POST /rest/v0/events/"),
         "{calls:?}"
     );
     assert!(
-        place("POST /rest/v0/events/") < place("GET /rest/v0/vms"),
+        position("POST /rest/v0/events/") < position("GET /rest/v0/vms"),
         "{calls:?}"
     );
     let instance = found(test.ask_one(&w1()).await);

@@ -1,4 +1,5 @@
-//! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's cases.
+//! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's
+//! cases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,9 @@ use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
 use bowline_test_kit::{self as kit, Simulation, surroundings, wraps};
-pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
+pub(crate) use bowline_test_kit::{
+    answer, cannot_tell, found, fresh, gone, node as known, with_node_ip,
+};
 use bowline_xenorchestra::{Config, Gauges, build};
 use serde_json::json;
 
@@ -22,7 +25,7 @@ pub(crate) const H2: &str = "2c8b7a90-5e4d-4b3c-9a1f-7d6e5f4c3b2a";
 pub(crate) const H3: &str = "94d0c2e1-6b5a-4f7e-8c3d-1a0b9c8d7e6f";
 pub(crate) const VM1: &str = "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a";
 pub(crate) const VM2: &str = "9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f";
-/// VM1 as its machine tells it in the other byte order.
+/// VM1 in the other byte order.
 pub(crate) const SWAPPED: &str = "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a";
 pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 const GIB: u64 = 1 << 30;

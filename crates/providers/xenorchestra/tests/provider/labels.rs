@@ -45,9 +45,10 @@ async fn follow(test: &Harness, node: &mut Node) -> LabelChange {
     change
 }
 
-fn told(change: &LabelChange) -> Vec<String> {
-    let news = change.news.iter();
-    news.map(|it| format!("{} {} {}", it.is_warning, it.reason, it.message))
+fn events(change: &LabelChange) -> Vec<String> {
+    let events = change.news.iter();
+    events
+        .map(|it| format!("{} {} {}", it.is_warning, it.reason, it.message))
         .collect()
 }
 
@@ -65,7 +66,7 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
     let change = follow(&test, &mut node).await;
     let words = "Node w1 zone changed (node VM host changed)";
     assert_eq!(
-        told(&change),
+        events(&change),
         [format!("true NodeZoneChanged {words}: old={H1}, new={H2}")]
     );
     assert_eq!(
@@ -90,7 +91,7 @@ async fn a_vm_in_another_pool_has_another_region() {
     let change = follow(&test, &mut node).await;
     let words = "Node w1 region changed (node VM pool changed)";
     assert_eq!(
-        told(&change)[1],
+        events(&change)[1],
         format!("true NodeRegionChanged {words}: old={PA}, new={PB}")
     );
     assert_eq!(node.labels["topology.k8s.xenorchestra/pool_id"], PB);
@@ -105,14 +106,14 @@ async fn a_vm_in_another_pool_has_another_region() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_grows_is_told_without_worry() {
+async fn a_vm_that_grows_is_reported_without_worry() {
     let test = Harness::new().await;
     let mut node = labelled();
     test.sim.resize(VM1, 4, 8 << 30).unwrap();
     let change = follow(&test, &mut node).await;
     let words = "Node w1 instance type has changed (node VM memory and/or CPUs changed)";
     assert_eq!(
-        told(&change),
+        events(&change),
         [format!(
             "false NodeInstanceTypeHasChanged {words}: old=4vCPU-4GB, new=4vCPU-8GB"
         )]

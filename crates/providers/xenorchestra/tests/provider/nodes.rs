@@ -1,4 +1,4 @@
-//! Which VM a node is, and what it is told.
+//! Which VM a node is, and its description.
 
 use bowline_core::{Lookup, Power, initialize};
 use bowline_simulator::faults::Action;
@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::harness::{
     H1, H2, H3, Harness, NOBODY, PA, PB, SWAPPED, VM1, VM2, cannot_tell, found, fresh, id1, known,
-    status, told, w1,
+    status, w1, with_node_ip,
 };
 
 /// What the node of VM1 looks like after it was initialised, as lines.
 async fn initialised(test: &Harness, machine: &str) -> Vec<String> {
-    let node = told(fresh("w1", machine), "10.20.0.11");
+    let node = with_node_ip(fresh("w1", machine), "10.20.0.11");
     let instance = found(test.ask_one(&node).await);
     let change = initialize(&node, &instance).unwrap();
     assert_eq!(change.skipped_labels, []);
@@ -42,7 +42,7 @@ fn wanted() -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_node_is_told_everything_in_three_calls_and_later_ones_in_one() {
+async fn a_new_node_is_reported_everything_in_three_calls_and_later_ones_in_one() {
     let test = Harness::new().await;
     assert_eq!(initialised(&test, VM1).await, wanted());
     assert_eq!(
@@ -111,10 +111,11 @@ async fn xenorchestra_case_33_a_pool_that_is_not_there_has_no_name() {
     has_no_name("pools", "pool_name_label", gone).await;
 }
 
-/// With such answers about those, a new node's label of the name is `unknown` and all else is right.
-async fn has_no_name(things: &str, label: &str, answer: Action) {
+/// With such answers about those, a new node's label of the name is `unknown` and all else is
+/// right.
+async fn has_no_name(kind: &str, label: &str, answer: Action) {
     let test = Harness::new().await;
-    test.fault(&format!("/rest/v0/{things}/*"), answer);
+    test.fault(&format!("/rest/v0/{kind}/*"), answer);
     let lines = initialised(&test, VM1).await;
     let key = format!("topology.k8s.xenorchestra/{label}=");
     for (line, wanted) in lines.iter().zip(wanted()) {
@@ -228,7 +229,7 @@ async fn nodes_of_other_clouds_cost_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_moves_is_told_where_it_is() {
+async fn a_vm_that_moves_is_reported_where_it_is() {
     let test = Harness::new().await;
     test.sim.migrate(VM1, H2).unwrap();
     let moved = found(test.ask_one(&w1()).await);

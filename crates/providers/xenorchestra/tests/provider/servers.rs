@@ -92,11 +92,11 @@ async fn a_server_that_is_down_concerns_its_own_nodes_only() {
     two.servers.pop().unwrap().shutdown().await;
     found(two.presence(w1()).await);
     cannot_tell(two.presence(w3()).await);
-    // Its pool is at the one that answers, and says so.
+    // Its pool is at the one that answers.
     two.main.destroy(VM1).unwrap();
     gone(two.presence(w1()).await);
     two.cloud.instances().unwrap().canary().await.unwrap();
-    // Whose a new node is cannot be told as long as one does not answer.
+    // The owner of a new node is unknown as long as one server does not answer.
     let new = [Arc::new(fresh("w9", crate::harness::NOBODY))];
     let mut answers = two.cloud.instances().unwrap().lookup(&new).await;
     cannot_tell(answers.remove(0));

@@ -29,10 +29,10 @@ async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
 async fn xenorchestra_case_84_a_server_without_a_licence_is_told_of_and_nothing_is_gone() {
     let test = Harness::raw(&config(), Quirks::default(), AUTHORITY);
     test.fault("/rest/v0/*", status(403, "feature Unauthorized"));
-    let told = test.cloud.next_event().await;
-    assert_eq!(told.reason, "FailedToCheckClient");
+    let event = test.cloud.next_event().await;
+    assert_eq!(event.reason, "FailedToCheckClient");
     let unlicensed = "feature Unauthorized";
-    assert!(told.message.contains(unlicensed), "{}", told.message);
+    assert!(event.message.contains(unlicensed), "{}", event.message);
     let unready = test.cloud.ready().unwrap_err();
     assert!(unready.contains(unlicensed), "{unready}");
     cannot_tell(test.presence(&w1()).await);

@@ -61,7 +61,7 @@ fn the_zone_is_said_or_common() {
     let both = ["lpg1".to_owned(), "rma1".to_owned()].into();
     assert_eq!(zone(&service, &[rma.clone(), lpg]), ZoneWish::Several(both));
     annotate(&mut service, "zone", "lpg1");
-    assert_eq!(zone(&service, &[rma]), ZoneWish::Said("lpg1".into()));
+    assert_eq!(zone(&service, &[rma]), ZoneWish::Chosen("lpg1".into()));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn monitors_suit_their_ports() {
 }
 
 #[test]
-fn two_ports_of_one_pool_name_are_told() {
+fn two_ports_of_one_pool_name_are_reported() {
     let mut service = service();
     service.ports = vec![port("a", "TCP", 80, 31080), port("a", "TCP", 81, 31081)];
     let desire = wanted(&service, &[]);
@@ -139,9 +139,9 @@ fn monitors(service: &Service) -> Vec<String> {
 
 #[test]
 fn monitors_of_single_ports_suit_their_ports_too() {
-    // One UDP port is checked by UDP, with the times that the cloud takes there. What a port says wins
-    // over the type for all; the rest is as without it. A UDP port that is not checked by UDP has the
-    // usual times.
+    // One UDP port is checked by UDP, with the times that the cloud takes there. What a port says
+    // wins over the type for all; the rest is as without it. A UDP port that is not checked by UDP
+    // has the usual times.
     for [all, single, expected] in rows(
         r#"            | "dns": {"TYPE": "udp-connect"} | udp-connect 3/2/2/3, USUAL, USUAL
            udp-connect | "80": {"TYPE": "http", "DOWN": 9} | udp-connect 3/2/2/3, http 2/1/2/9, USUAL
@@ -247,19 +247,19 @@ fn source_ranges_of_the_service_filter_where_nobody_says_otherwise() {
 }
 
 #[test]
-fn udp_ports_that_are_checked_by_tcp_are_told_as_long_as_there_are_some() {
-    let told = |text: &str| -> Vec<String> {
+fn udp_ports_that_are_checked_by_tcp_are_reported_as_long_as_there_are_some() {
+    let reported = |text: &str| -> Vec<String> {
         let mut service = mixed(&[("port-settings", text)]);
         service.ports.truncate(1);
         service.ports.push(port("log", "UDP", 514, 30514));
         let notices = wanted(&service, &[host(1, "rma1", &["10.20.0.11"])]).notices;
         notices.into_iter().map(|it| it.message).collect()
     };
-    let all = told("{}");
+    let all = reported("{}");
     says(&all[0], "the health check is tcp");
-    let one = told(r#"{"dns": {"health-monitor-type": "udp-connect"}}"#);
+    let one = reported(r#"{"dns": {"health-monitor-type": "udp-connect"}}"#);
     says(&one[0], "the health check of port 514 is tcp");
-    let none = told(
+    let none = reported(
         r#"{"dns": {"health-monitor-type": "udp-connect"}, "log": {"health-monitor-type": "tcp"}}"#,
     );
     assert_eq!(none, [""; 0]);

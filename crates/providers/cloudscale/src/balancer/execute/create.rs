@@ -1,12 +1,12 @@
-//! Making things: what is refused for want of room is tried again, and what may have been made although
-//! the answer got lost is looked for.
+//! Creates objects: what is refused for want of room is tried again, and what may have been made
+//! although the answer got lost is looked for.
 
 use bowline_core::{CloudError, CloudErrorKind, Notice, StepId, StepOutcome};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::super::remarks::NODE_SKIPPED;
-use super::{CloudscaleActions, find, is_lost, is_refused, with};
+use super::super::notices::NODE_SKIPPED;
+use super::{CloudscaleActions, is_lost, is_refused, recover, with};
 
 impl CloudscaleActions {
     /// Looks for the name once more, with a list of this very moment: nothing is made twice because
@@ -16,7 +16,7 @@ impl CloudscaleActions {
         body: &Map<String, Value>,
     ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
-        if let Some(there) = find::balancer(api, body).await? {
+        if let Some(there) = recover::balancer(api, body).await? {
             let message = format!(
                 "load balancer {:?} has appeared since the plan was made; it is made anew",
                 there.name
@@ -25,8 +25,8 @@ impl CloudscaleActions {
         }
         let balancer = match api.create_load_balancer(body).await {
             Ok(balancer) => balancer,
-            Err(error) if is_lost(&error) => match find::balancer(api, body).await {
-                Ok(Some(balancer)) if find::carries(&balancer, body) => balancer,
+            Err(error) if is_lost(&error) => match recover::balancer(api, body).await {
+                Ok(Some(balancer)) if recover::carries(&balancer, body) => balancer,
                 Ok(_) | Err(_) => return Err(error.into()),
             },
             Err(error) => return Err(error.into()),
@@ -45,7 +45,7 @@ impl CloudscaleActions {
         let body = with(body, "load_balancer", self.balancer_id()?);
         let pool = match api.create_pool(&body).await {
             Ok(pool) => pool.uuid,
-            Err(error) => find::pool(api, &body, error).await?,
+            Err(error) => recover::pool(api, &body, error).await?,
         };
         self.made.insert(step, pool);
         Ok(StepOutcome::Done)
@@ -65,7 +65,7 @@ impl CloudscaleActions {
             Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
             // Refused because it is there, perhaps by a request whose answer got lost.
-            Err(error) if is_refused(&error) && find::is_member(api, pool, body).await => {
+            Err(error) if is_refused(&error) && recover::is_member(api, pool, body).await => {
                 tracing::debug!(%error, node, "it is a member already");
                 Ok(StepOutcome::Done)
             }
@@ -77,7 +77,7 @@ impl CloudscaleActions {
                     message: format!("node {node} is no member as {name}: {error}"),
                 }))
             }
-            Err(error) => find::member(api, pool, body, error).await,
+            Err(error) => recover::member(api, pool, body, error).await,
         }
     }
 
@@ -93,7 +93,7 @@ impl CloudscaleActions {
         match api.create_listener(&body).await {
             Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
-            Err(error) => find::listener(api, &body, error).await,
+            Err(error) => recover::listener(api, &body, error).await,
         }
     }
 
@@ -108,7 +108,7 @@ impl CloudscaleActions {
         match api.create_monitor(&with(body, "pool", pool)).await {
             Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
-            Err(error) => find::monitor(api, pool, error).await,
+            Err(error) => recover::monitor(api, pool, error).await,
         }
     }
 }

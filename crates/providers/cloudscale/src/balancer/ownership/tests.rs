@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn proof_case_21_a_mark_is_ours_by_the_uid_of_the_cluster_alone() {
-    for [cluster, uid, name_tag, uid_tag, whose] in rows(
+    for [cluster, uid, name_tag, uid_tag, owner] in rows(
         "named    | a | prod-1     | a | ours
          named    | a | prod-2     | a | ours
          nameless | a |            | a | ours
@@ -35,13 +35,13 @@ fn proof_case_21_a_mark_is_ours_by_the_uid_of_the_cluster_alone() {
             }
         }
         let uid = Some(uid).filter(|uid| !uid.is_empty());
-        let whose = match whose {
+        let owner = match owner {
             "ours" => ClusterMatch::Ours,
             "foreign" => ClusterMatch::Foreign,
             why => ClusterMatch::Unclear(why),
         };
         let verdict = cluster.cluster_match(&tags, uid);
-        assert_eq!(verdict, whose, "{cluster:?} {uid:?} {tags:?}");
+        assert_eq!(verdict, owner, "{cluster:?} {uid:?} {tags:?}");
     }
 }
 

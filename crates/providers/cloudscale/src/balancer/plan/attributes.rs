@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::builder::{Action, attribute, seen};
 use super::children::kept_monitor;
-use super::{LISTENER, MONITOR, Planner, SeenPool, choose, remark};
+use super::{LISTENER, MONITOR, Planner, SeenPool, choose, note};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::{WantedListener, WantedMonitor, WantedPool};
 
@@ -30,7 +30,7 @@ impl Planner<'_> {
             for (change, body) in of_listener(&wanted.listener, listener) {
                 let id = listener.uuid;
                 let object = seen(LISTENER, &listener.name, id);
-                let why = remark(Impact::InPlace, None, &self.base);
+                let why = note(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeListener { id, body };
                 self.builder.change(object, vec![change], &why, action);
             }
@@ -39,7 +39,7 @@ impl Planner<'_> {
             for (change, body) in of_monitor(&wanted.monitor, monitor) {
                 let id = monitor.uuid;
                 let object = seen(MONITOR, &wanted.name, id);
-                let why = remark(Impact::InPlace, None, &self.base);
+                let why = note(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeMonitor { id, body };
                 self.builder.change(object, vec![change], &why, action);
             }

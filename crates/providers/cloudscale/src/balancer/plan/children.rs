@@ -3,7 +3,7 @@
 use bowline_core::{Impact, StepId};
 
 use super::builder::{Action, new, seen};
-use super::{LISTENER, MONITOR, Place, Planner, SeenPool, remark};
+use super::{LISTENER, MONITOR, Planner, PoolDiff, SeenPool, note};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::WantedMonitor;
 
@@ -35,7 +35,7 @@ impl<'a> Planner<'a> {
             return *step;
         }
         let object = seen(LISTENER, &listener.name, listener.uuid);
-        let why = remark(impact, Some(why), &self.base);
+        let why = note(impact, Some(why), &self.base);
         let action = Action::DeleteListener(listener.uuid);
         let step = self.builder.delete(object, &why, action);
         self.deleted.insert(listener.uuid, step);
@@ -49,55 +49,56 @@ impl<'a> Planner<'a> {
         of_pools.chain(loose).collect()
     }
 
-    /// What of a pool does not suit the members that are to come goes before them: listeners of other ports if
-    /// these come at another port of the nodes, and a monitor that is replaced anyway if it asks for more than a
-    /// connection, which they would not answer where it is not for them. Without one, all members are up.
-    pub(super) fn unfit(&mut self, place: &Place<'a>) {
-        let Some(there) = place.there else {
+    /// What of a pool does not suit the members that are to come goes before them: listeners of
+    /// other ports if these come at another port of the nodes, and a monitor that is replaced
+    /// anyway if it asks for more than a connection, which they would not answer where it is not
+    /// for them. Without one, all members are up.
+    pub(super) fn unfit(&mut self, diff: &PoolDiff<'a>) {
+        let Some(there) = diff.there else {
             return;
         };
-        let wanted = place.wanted;
+        let wanted = diff.wanted;
         if wanted.brings_node_port(there) {
-            self.other_listeners(place);
+            self.other_listeners(diff);
         }
         if wanted.brings_monitor_port(there) && kept_monitor(&wanted.monitor, Some(there)).is_none()
         {
             let suits_all = |it: &&Monitor| matches!(it.kind.as_str(), "tcp" | "ping");
             for monitor in there.monitors.iter().filter(|it| !suits_all(it)) {
-                self.delete_monitor(place, monitor);
+                self.delete_monitor(diff, monitor);
             }
         }
     }
 
     /// The listeners of the pool that are not the wanted one go.
-    fn other_listeners(&mut self, place: &Place<'a>) {
-        let wanted = &place.wanted.listener;
-        let own: &[Listener] = place.there.map_or(&[], |there| &there.listeners);
+    fn other_listeners(&mut self, diff: &PoolDiff<'a>) {
+        let wanted = &diff.wanted.listener;
+        let own: &[Listener] = diff.there.map_or(&[], |there| &there.listeners);
         for listener in own.iter().filter(|listener| !wanted.is(listener)) {
             let why = "its port is not a port of the Service";
             self.delete_listener(listener, why, Impact::Interrupts);
         }
     }
 
-    pub(super) fn listener(&mut self, place: &Place<'a>) {
-        let wanted = &place.wanted.listener;
-        let own: &[Listener] = place.there.map_or(&[], |there| &there.listeners);
+    pub(super) fn listener(&mut self, diff: &PoolDiff<'a>) {
+        let wanted = &diff.wanted.listener;
+        let own: &[Listener] = diff.there.map_or(&[], |there| &there.listeners);
         let kept = own.iter().find(|listener| wanted.is(listener));
-        self.other_listeners(place);
+        self.other_listeners(diff);
         if kept.is_some() {
             return;
         }
-        let mut needs = place.needs.clone();
+        let mut needs = diff.needs.clone();
         let holders = self.listeners().into_iter().filter(|it| wanted.is(it));
         for holder in holders.collect::<Vec<_>>() {
             let why = "its port moves to another pool";
             needs.push(self.delete_listener(holder, why, Impact::Interrupts));
         }
-        let after_delete = needs.len() > place.needs.len();
+        let after_delete = needs.len() > diff.needs.len();
         let body = wanted.body(&self.wanted.child_tags);
-        let why = remark(Impact::None, None, &needs);
+        let why = note(Impact::None, None, &needs);
         let action = Action::CreateListener {
-            pool: place.pool,
+            pool: diff.pool,
             body: body.clone(),
             after_delete,
         };
@@ -105,12 +106,12 @@ impl<'a> Planner<'a> {
         self.builder.create(object, &body, &why, action);
     }
 
-    fn delete_monitor(&mut self, place: &Place<'a>, monitor: &Monitor) -> StepId {
+    fn delete_monitor(&mut self, diff: &PoolDiff<'a>, monitor: &Monitor) -> StepId {
         if let Some(step) = self.deleted.get(&monitor.uuid) {
             return *step;
         }
-        let object = seen(MONITOR, &place.wanted.name, monitor.uuid);
-        let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
+        let object = seen(MONITOR, &diff.wanted.name, monitor.uuid);
+        let why = note(Impact::InPlace, Some("it cannot be changed"), &diff.needs);
         let action = Action::DeleteMonitor(monitor.uuid);
         let step = self.builder.delete(object, &why, action);
         self.deleted.insert(monitor.uuid, step);
@@ -118,29 +119,29 @@ impl<'a> Planner<'a> {
     }
 
     /// The monitor is replaced where it cannot be changed.
-    pub(super) fn monitor(&mut self, place: &Place<'a>) {
-        let wanted = &place.wanted.monitor;
-        let own: &[Monitor] = place.there.map_or(&[], |there| &there.monitors);
-        let kept = kept_monitor(wanted, place.there);
-        let mut needs = place.needs.clone();
+    pub(super) fn monitor(&mut self, diff: &PoolDiff<'a>) {
+        let wanted = &diff.wanted.monitor;
+        let own: &[Monitor] = diff.there.map_or(&[], |there| &there.monitors);
+        let kept = kept_monitor(wanted, diff.there);
+        let mut needs = diff.needs.clone();
         for monitor in own {
             if kept.is_some_and(|kept| kept.uuid == monitor.uuid) {
                 continue;
             }
-            needs.push(self.delete_monitor(place, monitor));
+            needs.push(self.delete_monitor(diff, monitor));
         }
         if kept.is_some() {
             return;
         }
-        let after_delete = needs.len() > place.needs.len();
+        let after_delete = needs.len() > diff.needs.len();
         let body = wanted.body(&self.wanted.child_tags);
-        let why = remark(Impact::None, None, &needs);
+        let why = note(Impact::None, None, &needs);
         let action = Action::CreateMonitor {
-            pool: place.pool,
+            pool: diff.pool,
             body: body.clone(),
             after_delete,
         };
-        let object = new(MONITOR, &place.wanted.name);
+        let object = new(MONITOR, &diff.wanted.name);
         self.builder.create(object, &body, &why, action);
     }
 }

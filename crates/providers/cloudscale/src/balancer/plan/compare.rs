@@ -8,7 +8,7 @@ use crate::balancer::desire::{Wanted, WantedListener, WantedPool, ZoneWish};
 use crate::balancer::settings::table::{FLAVOR, VIP_ADDRESSES, ZONE};
 use crate::balancer::settings::{Fault, INVALID, VipWish};
 
-/// What cannot be changed and is refused. `wanted.zone` counts only if a person said it.
+/// What cannot be changed and is refused. `wanted.zone` counts only if a person chose it.
 pub(crate) fn refusals(wanted: &Wanted, balancer: &LoadBalancer) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut refuse = |key: &str, is: String, asked: String| {
@@ -40,7 +40,7 @@ pub(crate) fn refusals(wanted: &Wanted, balancer: &LoadBalancer) -> Vec<Fault> {
     if wanted.flavor != balancer.flavor {
         refuse(FLAVOR.key, balancer.flavor.clone(), wanted.flavor.clone());
     }
-    if let ZoneWish::Said(zone) = &wanted.zone
+    if let ZoneWish::Chosen(zone) = &wanted.zone
         && *zone != balancer.zone
     {
         refuse(ZONE.key, balancer.zone.clone(), zone.clone());
@@ -87,9 +87,9 @@ impl WantedPool {
     }
 }
 
-/// Whether the pool can become the wanted one where it is. Not while another port that stays leads to it, and other
-/// members come (names of ports were exchanged, say): its clients would be led to them. Then a new pool is made
-/// beside it, and each listener moves to where its members are.
+/// Whether the pool can become the wanted one where it is. Not while another port that stays leads
+/// to it, and other members come (names of ports were exchanged, say): its clients would be led to
+/// them. Then a new pool is made beside it, and each listener moves to where its members are.
 fn can_become(all: &Wanted, wanted: &WantedPool, pool: &SeenPool) -> bool {
     let moves = |listener: &Listener| {
         let mut others = all.pools.iter().filter(|it| it.name != wanted.name);
@@ -117,10 +117,10 @@ pub(super) fn choose<'a>(
                 .filter(|it| it.pool.name == wanted.name && !used.contains(&it.pool.uuid))
                 .filter(|it| !exactly || same(&it.pool) && can_become(all, wanted, it))
                 .min_by_key(|it| {
-                    let right = it.listeners.iter().any(|it| wanted.listener.is(it));
+                    let fits = it.listeners.iter().any(|it| wanted.listener.is(it));
                     let created = it.pool.created_at.clone();
                     let any = it.listeners.is_empty();
-                    (!right, any, !same(&it.pool), created, it.pool.uuid)
+                    (!fits, any, !same(&it.pool), created, it.pool.uuid)
                 });
             used.extend(best.map(|it| it.pool.uuid));
             best

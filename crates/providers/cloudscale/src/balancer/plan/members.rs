@@ -8,22 +8,22 @@ use bowline_core::{Impact, StepId};
 use uuid::Uuid;
 
 use super::builder::{Action, PoolRef, attribute, new, seen};
-use super::{MEMBER, Place, Planner, in_pool, remark};
+use super::{MEMBER, Planner, PoolDiff, in_pool, note};
 use crate::api::Member;
 use crate::balancer::desire::WantedMember;
 
 impl<'a> Planner<'a> {
-    pub(super) fn members(&mut self, place: &Place<'a>) {
-        let there: &[Member] = place.there.map_or(&[], |there| &there.members);
-        let mut places: BTreeMap<(IpAddr, u16), &Member> = BTreeMap::new();
+    pub(super) fn members(&mut self, diff: &PoolDiff<'a>) {
+        let there: &[Member] = diff.there.map_or(&[], |there| &there.members);
+        let mut diffs: BTreeMap<(IpAddr, u16), &Member> = BTreeMap::new();
         for member in there {
             if let Some(ip) = member.ip() {
-                places.entry((ip, member.protocol_port)).or_insert(member);
+                diffs.entry((ip, member.protocol_port)).or_insert(member);
             }
         }
         let (mut stay, mut replaced, mut come) = (Vec::new(), Vec::new(), Vec::new());
-        for member in &place.wanted.members {
-            match places.get(&(member.ip, member.protocol_port)) {
+        for member in &diff.wanted.members {
+            match diffs.get(&(member.ip, member.protocol_port)) {
                 Some(old) if member.is(old) => stay.push((member, *old)),
                 Some(old) => replaced.push((member, *old)),
                 None => come.push(member),
@@ -36,55 +36,56 @@ impl<'a> Planner<'a> {
             .collect();
         let mut leave = there.iter().filter(|it| !known.contains(&it.uuid));
         for member in come {
-            self.create_member(place, member, &place.needs, false);
-            // The address of a machine that is gone may be another's soon: it does not wait for all the others. Where
-            // nothing else stays, traffic needs the old ones until all new ones are there.
+            self.create_member(diff, member, &diff.needs, false);
+            // The address of a machine that is gone may be another's soon: it does not wait for all
+            // the others. Where nothing else stays, traffic needs the old ones until all new ones
+            // are there.
             if !stay.is_empty()
                 && let Some(old) = leave.next()
             {
-                self.delete_member(place, old, &place.needs, "no node wants it");
+                self.delete_member(diff, old, &diff.needs, "no node wants it");
             }
         }
-        let mut needs = place.needs.clone();
+        let mut needs = diff.needs.clone();
         for (member, old) in &replaced {
-            let gone = self.delete_member(place, old, &needs, "it is replaced at once");
-            let mut after = place.needs.clone();
+            let gone = self.delete_member(diff, old, &needs, "it is replaced at once");
+            let mut after = diff.needs.clone();
             after.push(gone);
-            let made = self.create_member(place, member, &after, true);
-            needs.clone_from(&place.needs);
+            let made = self.create_member(diff, member, &after, true);
+            needs.clone_from(&diff.needs);
             needs.push(made);
         }
         for member in leave {
-            self.delete_member(place, member, &place.needs, "no node wants it");
+            self.delete_member(diff, member, &diff.needs, "no node wants it");
         }
         for (wanted, member) in stay {
-            self.change_member(place, wanted, member);
+            self.change_member(diff, wanted, member);
         }
     }
 
     /// Only the members of addresses that nobody wants go.
-    pub(super) fn members_that_leave(&mut self, place: &Place<'a>) {
-        let wanted: BTreeSet<IpAddr> = place.wanted.members.iter().map(|it| it.ip).collect();
-        let there: &[Member] = place.there.map_or(&[], |there| &there.members);
+    pub(super) fn members_that_leave(&mut self, diff: &PoolDiff<'a>) {
+        let wanted: BTreeSet<IpAddr> = diff.wanted.members.iter().map(|it| it.ip).collect();
+        let there: &[Member] = diff.there.map_or(&[], |there| &there.members);
         let leaves = |it: &&Member| it.ip().is_none_or(|ip| !wanted.contains(&ip));
         for member in there.iter().filter(leaves) {
-            self.delete_member(place, member, &place.needs, "no node wants it");
+            self.delete_member(diff, member, &diff.needs, "no node wants it");
         }
     }
 
     fn create_member(
         &mut self,
-        place: &Place<'a>,
+        diff: &PoolDiff<'a>,
         member: &WantedMember,
         needs: &[StepId],
         after_delete: bool,
     ) -> StepId {
         let body = member.body(&self.wanted.child_tags);
-        let object = new(MEMBER, called(place, &member.name));
+        let object = new(MEMBER, called(diff, &member.name));
         let reason = format!("node {}", member.node);
-        let why = remark(Impact::None, Some(&reason), needs);
+        let why = note(Impact::None, Some(&reason), needs);
         let action = Action::CreateMember {
-            pool: place.pool,
+            pool: diff.pool,
             body: body.clone(),
             node: member.node.clone(),
             after_delete,
@@ -94,15 +95,15 @@ impl<'a> Planner<'a> {
 
     fn delete_member(
         &mut self,
-        place: &Place<'a>,
+        diff: &PoolDiff<'a>,
         member: &Member,
         needs: &[StepId],
         why: &str,
     ) -> StepId {
-        let object = seen(MEMBER, called(place, &member.name), member.uuid);
-        let why = remark(Impact::InPlace, Some(why), needs);
+        let object = seen(MEMBER, called(diff, &member.name), member.uuid);
+        let why = note(Impact::InPlace, Some(why), needs);
         let id = member.uuid;
-        let action = match place.pool {
+        let action = match diff.pool {
             PoolRef::Seen(pool) => Action::DeleteMember { pool, id },
             // A pool that is being made has no members to lose.
             PoolRef::Made(step) => return step,
@@ -111,8 +112,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Name and whether it is enabled can be changed where they are.
-    fn change_member(&mut self, place: &Place<'a>, wanted: &WantedMember, member: &Member) {
-        let PoolRef::Seen(pool) = place.pool else {
+    fn change_member(&mut self, diff: &PoolDiff<'a>, wanted: &WantedMember, member: &Member) {
+        let PoolRef::Seen(pool) = diff.pool else {
             return;
         };
         let mut changes = Vec::new();
@@ -124,16 +125,16 @@ impl<'a> Planner<'a> {
         }
         for (change, body) in changes {
             let id = member.uuid;
-            let object = seen(MEMBER, called(place, &member.name), id);
-            let why = remark(Impact::InPlace, None, &place.needs);
+            let object = seen(MEMBER, called(diff, &member.name), id);
+            let why = note(Impact::InPlace, None, &diff.needs);
             let action = Action::ChangeMember { pool, id, body };
             self.builder.change(object, vec![change], &why, action);
         }
     }
 }
 
-fn called(place: &Place<'_>, member: &str) -> String {
-    in_pool(member, &place.wanted.name)
+fn called(diff: &PoolDiff<'_>, member: &str) -> String {
+    in_pool(member, &diff.wanted.name)
 }
 
 impl WantedMember {

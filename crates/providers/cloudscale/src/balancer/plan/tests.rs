@@ -1,9 +1,9 @@
 //! Plans of random Services on random clouds: carrying them out gives what is wanted, whatever
 //! happens in between, and touches nothing else.
 
+mod fixtures;
 mod model;
 mod paths;
-mod scenes;
 
 use bowline_core::Impact;
 use bowline_test_kit::rows;
@@ -13,9 +13,9 @@ use super::*;
 use crate::balancer::examples::{host, service};
 use crate::balancer::settings::Settings;
 use crate::balancer::{desire::desire, ownership};
+use fixtures::{Case, case};
 use model::Model;
 use paths::Paths;
-use scenes::{Case, case};
 
 fn around(model: &Model) -> Circumstances<'_> {
     Circumstances {
@@ -32,7 +32,7 @@ fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
     }
 }
 
-/// Carries out as many steps, and looks after each whether traffic goes on.
+/// Carries out as many steps, and checks after each whether traffic goes on.
 fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
     let builder = planned(wanted, model);
     let before = model.members_by_pool();
@@ -264,8 +264,9 @@ fn kinds(wanted: &Wanted, model: &Model) -> Vec<String> {
         .collect()
 }
 
-/// A page is served only at the health check port of a Service with the policy `Local`: it is asked for neither before the
-/// members are checked there, nor once they no longer are. A connection can be made to any port.
+/// A page is served only at the health check port of a Service with the policy `Local`: it is asked
+/// for neither before the members are checked there, nor once they no longer are. A connection can
+/// be made to any port.
 #[test]
 fn a_new_monitor_comes_after_the_members_that_it_is_for() {
     let local = fixture(|service| {
@@ -333,8 +334,8 @@ fn exchanged_port_names_lead_to_new_pools_and_exchanged_numbers_to_new_listeners
     }
 }
 
-/// Another setting is wrong: of pools that would have to be replaced, members of nodes that are gone leave, and no other
-/// comes.
+/// Another setting is wrong: of pools that would have to be replaced, members of nodes that are
+/// gone leave, and no other comes.
 #[test]
 fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
     let mut model = Model::default();
@@ -362,8 +363,8 @@ fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
     );
 }
 
-/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them. Without any that stays, traffic
-/// needs the old ones until the new ones are there.
+/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them.
+/// Without any that stays, traffic needs the old ones until the new ones are there.
 #[test]
 fn members_leave_beside_those_that_come_if_others_stay() {
     let wanted = fixture(|_| {});

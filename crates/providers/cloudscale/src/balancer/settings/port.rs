@@ -15,7 +15,7 @@ pub(crate) struct PortSettings {
     pub(crate) algorithm: String,
     /// Only for TCP.
     pub(crate) pool_protocol: String,
-    /// None if nobody said: then the Service's source ranges may count.
+    /// None: not set; then the Service's source ranges may count.
     pub(crate) allowed_cidrs: Option<Vec<IpNet>>,
     pub(crate) timeout_client_data: i64,
     pub(crate) timeout_member_connect: i64,
@@ -31,7 +31,7 @@ pub(crate) struct MonitorWish {
     pub(crate) timeout: Option<i64>,
     pub(crate) up: i64,
     pub(crate) down: i64,
-    /// None if nobody said.
+    /// None: not set.
     pub(crate) kind: Option<String>,
     /// None if absent or exactly `{}`.
     pub(crate) http: Option<HttpOptions>,

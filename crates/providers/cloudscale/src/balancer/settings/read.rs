@@ -17,7 +17,7 @@ pub(super) fn text(reader: &mut AnnotationReader<'_>, row: Annotation) -> Option
     text.filter(|text| !text.is_empty())
 }
 
-/// What holds for each port: what is said about it, or else about all.
+/// The settings of each port: its own, or else those of all.
 pub(super) fn ports(reader: &mut AnnotationReader<'_>, service: &Service) -> Vec<PortSettings> {
     let mut shared = PortSettings::default();
     for row in of_ports() {
@@ -54,7 +54,7 @@ pub(super) fn ip_mode(reader: &mut AnnotationReader<'_>, service: &Service) -> I
     }
 }
 
-/// Words of its own: the grammar says more than "not allowed".
+/// A message of its own: the grammar explains more than "not allowed".
 pub(super) fn selector(reader: &mut AnnotationReader<'_>, service: &Service) -> Selector {
     let text = service.annotation(NODE_SELECTOR.key).unwrap_or_default();
     Selector::parse(text).unwrap_or_else(|error| {

@@ -17,7 +17,7 @@ use super::table::{
 };
 use super::{PortSettings, table};
 
-/// How many mistakes are told; a person puts right a few at a time, and events are short.
+/// How many mistakes are reported; a person fixes a few at a time, and events are short.
 const TOLD: usize = 8;
 /// How many ports are named when a key is none of them.
 const NAMED: usize = 10;
@@ -32,10 +32,10 @@ pub(super) fn read(
     let mut writer = Writer {
         ports,
         settings: vec![shared.clone(); ports.len()],
-        said: BTreeMap::new(),
+        given: BTreeMap::new(),
         faults: Vec::new(),
     };
-    match serde_json::from_str::<Pairs<Said>>(text) {
+    match serde_json::from_str::<Pairs<Given>>(text) {
         Ok(Pairs(entries)) => writer.entries(entries),
         Err(error) => writer.faults.push(format!(
             "annotation {}: {text:?} is not allowed ({error}); allowed is {}",
@@ -59,7 +59,7 @@ struct Pairs<T>(Vec<(String, T)>);
 
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum Given {
     Settings(Pairs<Value>),
     Other(Value),
 }
@@ -89,19 +89,19 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
 struct Writer<'a> {
     ports: &'a [ServicePort],
     settings: Vec<PortSettings>,
-    /// Which key, of those that mean one port, said which setting of which port.
-    said: BTreeMap<(usize, &'static str), String>,
+    /// Which key, of those that mean one port, has which setting of which port.
+    given: BTreeMap<(usize, &'static str), String>,
     faults: Vec<String>,
 }
 
 impl Writer<'_> {
     /// Mere numbers come first: the others win over them.
-    fn entries(&mut self, mut entries: Vec<(String, Said)>) {
+    fn entries(&mut self, mut entries: Vec<(String, Given)>) {
         entries.sort_by_key(|(port, _)| !is_number(port));
         let mut seen = BTreeSet::new();
-        for (port, said) in entries {
+        for (port, given) in entries {
             if seen.insert(port.clone()) {
-                self.entry(&port, said);
+                self.entry(&port, given);
             } else {
                 self.fault(&port, "it is there twice; allowed is once");
             }
@@ -114,7 +114,7 @@ impl Writer<'_> {
             .push(format!("annotation {key}: port {port:?}: {what}"));
     }
 
-    fn entry(&mut self, port: &str, said: Said) {
+    fn entry(&mut self, port: &str, given: Given) {
         let matching: Vec<usize> = (0..self.ports.len())
             .filter(|at| names(port, &self.ports[*at]))
             .collect();
@@ -124,9 +124,9 @@ impl Writer<'_> {
             self.fault(port, what);
             return;
         }
-        let pairs = match said {
-            Said::Settings(Pairs(pairs)) => pairs,
-            Said::Other(value) => {
+        let pairs = match given {
+            Given::Settings(Pairs(pairs)) => pairs,
+            Given::Other(value) => {
                 let what = format!("{value} is not allowed; allowed is a JSON object of settings");
                 self.fault(port, what);
                 return;
@@ -161,7 +161,7 @@ impl Writer<'_> {
         }
         for at in concerned {
             if !is_number(port)
-                && let Some(other) = self.said.insert((at, word), port.to_owned())
+                && let Some(other) = self.given.insert((at, word), port.to_owned())
             {
                 let what = format!(
                     "{word}: {value}: port {other:?} is the same and says it too; allowed is once"
@@ -191,8 +191,8 @@ fn is_number(key: &str) -> bool {
 fn names(key: &str, port: &ServicePort) -> bool {
     let number = port.port.to_string();
     match key.split_once('/') {
-        Some((said, protocol)) => {
-            said == number && protocol.eq_ignore_ascii_case(port.protocol.as_str())
+        Some((given, protocol)) => {
+            given == number && protocol.eq_ignore_ascii_case(port.protocol.as_str())
         }
         None if is_number(key) => key == number,
         None => key == port.name,
@@ -240,7 +240,7 @@ fn text_of(row: Annotation, value: &Value) -> Option<String> {
     }
 }
 
-/// How it is written in JSON, where what is allowed does not say it.
+/// The JSON type, where the allowed values do not show it.
 fn form_of(row: Annotation) -> &'static str {
     match row.kind {
         TEXT => ", as a JSON string",

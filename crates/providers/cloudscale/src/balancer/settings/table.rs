@@ -228,7 +228,7 @@ pub(super) fn word(row: &Annotation) -> &'static str {
     suffix.unwrap_or(row.key)
 }
 
-/// Those that can be said for single ports as well.
+/// Those that can be set for single ports as well.
 pub(super) fn of_ports() -> impl Iterator<Item = Annotation> {
     ANNOTATIONS.iter().copied().filter(|row| row.per_port)
 }

@@ -101,7 +101,7 @@ fn what_the_original_takes_is_taken() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_key_and_value() {
+fn what_cannot_be_used_is_reported_with_key_and_value() {
     let numbers = [
         "timeout-client-data-ms",
         "timeout-member-connect-ms",
@@ -148,7 +148,7 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_that_is_wrong_is_reported_at_once() {
     let (_, faults) = Settings::read(&annotated(&[("name", ""), ("ip-mode", "x"), ("zone", "")]));
     assert_eq!(faults.len(), 2);
 }

@@ -452,7 +452,7 @@ async fn cloudscale_case_41_the_ip_mode_is_one_of_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_udp_ports_without_a_monitor_type_are_told() {
+async fn only_udp_ports_without_a_monitor_type_are_reported() {
     let mut test = Harness::new();
     test.service.ports = vec![port("dns", "UDP", 53, 30053)];
     let outcome = test.ensure().await;
@@ -474,7 +474,7 @@ async fn floating_ips_are_published_if_somebody_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misspelled_key_is_told_with_what_was_meant() {
+async fn a_misspelled_key_is_reported_with_what_was_meant() {
     let mut test = Harness::new();
     test.set("helth-monitor-type", "http")
         .set("k8s.cloudscale.ch/volume", "x");

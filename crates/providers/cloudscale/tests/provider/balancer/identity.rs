@@ -29,7 +29,8 @@ async fn cloudscale_case_59_a_stale_uuid_falls_back_to_the_name() {
     assert_eq!(test.balancer().uuid, uuid);
 }
 
-/// Was an error before `proof.md` said whose a load balancer is: case 60 of cloudscale, case 16 of the proof.
+/// Was an error before `proof.md` said whose a load balancer is: case 60 of cloudscale, case 16 of
+/// the proof.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_60_proof_case_16_of_uuid_and_name_the_one_that_is_ours_is_used() {
     let mut test = Harness::new();
@@ -232,7 +233,8 @@ async fn cloudscale_case_84_the_services_source_ranges_filter_unless_switched_of
     test.refused("loadBalancerSourceRanges").await;
 }
 
-/// Case 91 of cloudscale took names of clusters for proof, and a tenant's annotation; case 23 of the proof does not.
+/// Case 91 of cloudscale took names of clusters for proof, and a tenant's annotation; case 23 of
+/// the proof does not.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_same_cluster() {
     // (cluster and Service of the mark, our cluster, take-over annotation, taken over)
@@ -246,7 +248,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         (Some("a"), "shop.web", None, false, false),
         (None, "shop.web", None, true, false),
     ];
-    for (theirs, name, ours, told, taken) in rows {
+    for (theirs, name, ours, reported, taken) in rows {
         let mut test = Harness::new();
         test.cluster_uid = ours.map(str::to_owned);
         let mut tags = json!({"k8s-service-uid": OTHER_UID, "k8s-service": name});
@@ -255,7 +257,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         }
         let uuid = test.place(json!({"name": "old", "tags": tags}));
         test.set("uuid", &uuid);
-        if told {
+        if reported {
             test.set("bowline.dev/take-over", &uuid);
         }
         let outcome = test.ensure().await;
@@ -267,10 +269,15 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
             assert_eq!(test.pool().members.len(), 2);
         } else {
             outcome.problem_of("LoadBalancerNotOurs");
-            assert_eq!(test.writes(), [""; 0], "{theirs:?} {name} {ours:?} {told}");
+            assert_eq!(
+                test.writes(),
+                [""; 0],
+                "{theirs:?} {name} {ours:?} {reported}"
+            );
         }
     }
-    // As long as the Service with that uid exists it is its own, or may exist: some Service cannot be read.
+    // As long as the Service with that uid exists it is its own, or may exist: some Service cannot
+    // be read.
     let mut test = Harness::new();
     test.cluster_uid = Some("a".into());
     let tags =
@@ -287,7 +294,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_that_was_lost_is_made_again_and_told() {
+async fn a_load_balancer_that_was_lost_is_made_again_and_reported() {
     let mut test = Harness::new();
     test.ensure().await.good();
     let lost = test.balancer().uuid;

@@ -1,4 +1,4 @@
-//! Nodes that are no members, and what people are told about them.
+//! Nodes that are no targets, and the notices about them.
 
 use bowline_core::{ExcludedNodes, Exclusion};
 use bowline_simulator_cloudscale::MachineSpec;
@@ -16,7 +16,7 @@ fn public_only(test: &Harness, name: &str) -> bowline_core::Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
+async fn a_service_that_no_node_serves_is_reported_what_keeps_each_of_them_out() {
     let mut test = open().await;
     let excluded = ExcludedNodes {
         left_out: [(Exclusion::Foreign, 3), (Exclusion::Label, 1)].into(),
@@ -28,7 +28,7 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
     let selected = format!("2 that annotation {key} \"env=prod\" leaves out");
     let nodes = test.nodes.clone();
     let gone = node("gone", Some("00000000-0000-4000-8000-000000000009"));
-    for [selector, there, others, said] in rows(
+    for [selector, there, others, answer] in rows(
         "         | none |      | the cluster has none
                   | none | some | there are COUNTED
          env=prod | two  | some | there are COUNTED, SELECTED
@@ -44,7 +44,7 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
             "some" => excluded.clone(),
             _ => ExcludedNodes::default(),
         };
-        let said = said
+        let answer = answer
             .replace("COUNTED", &counted)
             .replace("SELECTED", &selected);
         test.set("node-selector", selector);
@@ -52,8 +52,8 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
         let outcome = test.ensure().await;
         let mut notices = outcome.good().notices.iter();
         let notice = notices.find(|it| it.reason == "NoValidNodes").unwrap();
-        let said = format!("no node can be a target: {said}");
-        assert_eq!(notice.message, said, "{selector:?}");
+        let answer = format!("no node can be a target: {answer}");
+        assert_eq!(notice.message, answer, "{selector:?}");
     }
 }
 

@@ -95,7 +95,7 @@ async fn a_protocol_of_one_port_replaces_only_its_pool() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes() {
-    for (text, told) in [
+    for (text, reported) in [
         (
             r#"{"8080": {}}"#,
             &[r#"port "8080""#, "80/tcp (http), 443/tcp (https)"][..],
@@ -127,7 +127,7 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
         let outcome = test.ensure().await;
         let problem = outcome.problem_of(INVALID);
         assert!(problem.contains("k8s.cloudscale.ch/loadbalancer-port-settings"));
-        for part in told {
+        for part in reported {
             assert!(problem.contains(part), "{problem}\nlacks {part}");
         }
         assert_eq!(
@@ -157,7 +157,7 @@ async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn source_ranges_are_told_for_the_ports_that_they_filter() {
+async fn source_ranges_are_reported_for_the_ports_that_they_filter() {
     let mut test = Harness::new();
     test.service.ports.push(port("https", "TCP", 443, 31443));
     test.service.source_ranges = vec!["192.0.2.0/24".into()];
@@ -172,13 +172,13 @@ async fn source_ranges_are_told_for_the_ports_that_they_filter() {
     let pools = test.balancer().pools;
     assert_eq!(pools[0].listeners[0].allowed_cidrs, ["192.0.2.0/24"]);
     assert_eq!(pools[1].listeners[0].allowed_cidrs, [""; 0]);
-    // What a port says by itself is not the Service's word.
+    // A port's own setting is not the Service's.
     test.set(
         "port-settings",
         r#"{"https": {"listener-allowed-cidrs": ["10.0.0.0/8"]}}"#,
     );
     assert_eq!(test.ensure().await.good().reasons(), [""; 0]);
-    // Without it, all ports are filtered, and that is told.
+    // Without it, all ports are filtered, and that is reported.
     test.unset("port-settings");
     let outcome = test.ensure().await;
     assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);

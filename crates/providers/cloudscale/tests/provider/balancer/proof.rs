@@ -19,7 +19,8 @@ fn kube_api() -> Value {
     }]})
 }
 
-/// The load balancer `edge` as the original makes it for a Service with that node port, on that machine.
+/// The load balancer `edge` as the original makes it for a Service with that node port, on that
+/// machine.
 fn edge(address: &str, node_port: u16) -> Value {
     json!({"name": "edge", "pools": [{
         "name": "tcp/http",

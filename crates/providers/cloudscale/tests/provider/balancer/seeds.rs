@@ -95,7 +95,7 @@ impl Life for Web {
         self.test.settle().await;
     }
 
-    async fn ensure_right(&mut self) -> Outcome {
+    async fn ensure_repaired(&mut self) -> Outcome {
         self.test.set("pool-algorithm", "source_ip");
         let outcome = self.test.ensure().await;
         self.test.settle().await;

@@ -284,7 +284,8 @@ async fn cloudscale_case_56_floating_ips_are_moved_and_stay() {
     assert_eq!(test.writes(), [""; 0]);
 }
 
-/// Case 57 of cloudscale froze both; case 25 of the proof lets one have it and the rest of both go on.
+/// Case 57 of cloudscale froze both; case 25 of the proof lets one have it and the rest of both go
+/// on.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_ip() {
     let mut test = open().await;

@@ -38,8 +38,8 @@ fn every_port_is_checked_where_it_can_be() {
         }
         let desire = wanted(&service);
         assert_eq!(lines(&desire).join(", "), wanted_lines);
-        let told: Vec<&str> = desire.notices.iter().map(|it| it.reason).collect();
-        assert_eq!(told.join(" "), reasons);
+        let reported: Vec<&str> = desire.notices.iter().map(|it| it.reason).collect();
+        assert_eq!(reported.join(" "), reasons);
     }
 }
 
@@ -61,7 +61,7 @@ fn an_explicit_mode_is_nobodys_business() {
 }
 
 #[test]
-fn source_ranges_are_told_to_have_no_effect() {
+fn source_ranges_are_reported_to_have_no_effect() {
     let mut service = service();
     service.source_ranges = vec!["10.0.0.0/8".into()];
     let desire = wanted(&service);

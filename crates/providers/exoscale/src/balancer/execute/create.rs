@@ -10,8 +10,8 @@ use crate::balancer::publish::Known;
 use crate::balancer::settings::table::NAME;
 
 impl ExoscaleActions {
-    /// Makes a load balancer; without labels if the cloud takes none. One that is there already, and
-    /// ours, is as good.
+    /// Makes a load balancer; without labels if the cloud takes none. One that is there already,
+    /// and ours, is as good.
     pub(super) async fn create(&mut self, body: &NewLoadBalancer) -> Result<Started, CloudError> {
         let shared = Arc::clone(&self.shared);
         let mut body = body.clone();
@@ -38,7 +38,7 @@ impl ExoscaleActions {
         };
         let named = there.iter().find(|it| it.name == body.name).cloned();
         let own = there.iter().find(|it| self.context().is_own(it));
-        // What has appeared since nobody could be told about it is what was asked for.
+        // What has appeared since the lost answer is what was asked for.
         let made = named
             .clone()
             .filter(|it| !taken && self.unlabelled && it.labels.is_empty());

@@ -53,7 +53,7 @@ fn uid(word: &str) -> &str {
 }
 
 #[test]
-fn marks_and_names_say_whose_it_is() {
+fn marks_and_names_show_the_owner() {
     for [what, name, marks, wanted] in rows(
         "the default name                   | k8s-UID |                                | name
          others' labels                     | k8s-UID | team=a                         | name

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{change, text};
 use crate::api::{HealthCheck, LoadBalancerService, ServiceChange};
 use crate::balancer::desire::WantedService;
-use crate::balancer::inventory::fields;
+use crate::balancer::resource_states::fields;
 
 /// What is to change about a service, but for an emptied description and the pool.
 pub(super) struct Difference {

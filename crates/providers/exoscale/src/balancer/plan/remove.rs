@@ -2,7 +2,7 @@
 
 use bowline_core::{Impact, Notice};
 
-use super::{Action, BALANCER, PlanBuilder, SERVICE, SHARED, remark, seen};
+use super::{Action, BALANCER, PlanBuilder, SERVICE, SHARED, note, seen};
 use crate::api::{LoadBalancer, LoadBalancerState};
 use crate::balancer::ownership::{OwnershipContext, ServiceOwner};
 
@@ -15,7 +15,7 @@ pub(crate) fn remove(
 ) {
     let object = || seen(BALANCER, &there.name, there.id);
     if manages && there.state == LoadBalancerState::Deleting {
-        let why = remark(Impact::None, Some("it is being removed"), &[]);
+        let why = note(Impact::None, Some("it is being removed"), &[]);
         builder.wait(object(), &why, Action::AwaitEnd(there.id));
         return;
     }
@@ -32,7 +32,7 @@ pub(crate) fn remove(
             stay += 1;
             continue;
         }
-        let why = remark(Impact::Interrupts, Some("no Service wants it"), &[]);
+        let why = note(Impact::Interrupts, Some("no Service wants it"), &[]);
         let action = Action::DeleteService {
             balancer: there.id,
             id: service.id,
@@ -41,7 +41,7 @@ pub(crate) fn remove(
         needs.push(builder.delete(service, &why, action));
     }
     if manages && stay == 0 {
-        let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
+        let why = note(Impact::Destroys, Some("no Service wants it"), &needs);
         builder.delete(object(), &why, Action::DeleteBalancer(there.id));
     } else if manages {
         builder.plan.notices.push(Notice {

@@ -382,7 +382,8 @@ fn any_service() -> impl Strategy<Value = Service> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Carried out as far as a crash allows, and planned anew, it ends as wanted; others keep theirs.
+    /// Carried out as far as a crash allows, and planned anew, it ends as wanted; others keep
+    /// theirs.
     #[test]
     fn from_anywhere_and_after_any_crash_it_ends_as_wanted(
         service in any_service(), there in any_there(), manages: bool, crash in 0_usize..6,

@@ -24,7 +24,7 @@ pub(super) fn uuid(text: &str) -> Option<Uuid> {
     hyphenated(text.trim())
 }
 
-/// Labels as `key=value,…`: none that begin as marks do, which tell whose a load balancer is.
+/// Labels as `key=value,…`: none that begin as marks do, which show the owner of a load balancer.
 pub(super) fn labels(text: &str) -> Option<BTreeMap<String, String>> {
     let pairs = text.split(',').map(|pair| {
         let (key, value) = pair.split_once('=')?;

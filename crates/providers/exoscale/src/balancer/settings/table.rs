@@ -4,8 +4,8 @@
 use bowline_core::Allowed::{self, Number, OneOf, Words};
 use bowline_core::{AnnotationTable, Spaces, annotation_rows};
 
-/// The ids of services of load balancers that are a Service's although their names do not say so, as they were remembered
-/// before there was a condition for it. What it says proves nothing; it is emptied.
+/// The ids of services of load balancers that are a Service's although not by their names, as they
+/// were remembered before there was a condition for it. It proves nothing; it is emptied.
 pub const OWNED_SERVICES: &str = "bowline.dev/exoscale-nlb-service-ids";
 
 const NUMBER: &str = "number";

@@ -71,13 +71,13 @@ fn what_the_original_takes_is_taken() {
         ("1", External::Misread),
     ] {
         assert_eq!(read("external", text).0.external, wanted, "{text:?}");
-        let told = external_notice(&annotated(&[("external", text)])).is_some();
-        assert_eq!(told, wanted == External::Misread, "{text:?}");
+        let reported = external_notice(&annotated(&[("external", text)])).is_some();
+        assert_eq!(reported, wanted == External::Misread, "{text:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_key_and_value() {
+fn what_cannot_be_used_is_reported_with_key_and_value() {
     let longer = "x".repeat(256);
     let too_long = [
         "name",
@@ -148,7 +148,7 @@ fn proof_case_24_the_name_of_another_services_load_balancer_is_refused() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_that_is_wrong_is_reported_at_once() {
     let pairs = [
         ("id", "x"),
         ("service-strategy", "x"),
@@ -196,7 +196,7 @@ fn every_key_is_in_the_table_once_and_on_the_page() {
 }
 
 #[test]
-fn a_misspelled_key_is_told() {
+fn a_misspelled_key_is_reported() {
     let service = annotated(&[("service-healthcheck-prot", "80"), ("name", "a")]);
     let notices = TABLE.unknown(&service);
     assert_eq!(notices.len(), 1);

@@ -19,13 +19,13 @@ fn instance(members: &Value) -> api::Instance {
     serde_json::from_value(whole).unwrap()
 }
 
-/// A fresh node whose kubelet was told that address; empty for none.
-fn fresh(told: &str) -> Node {
+/// A fresh node with that `--node-ip`; empty for none.
+fn fresh(provided: &str) -> Node {
     let mut fresh = node("pool-a1b2c-xyz", "");
     fresh.taints = vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")];
-    if !told.is_empty() {
+    if !provided.is_empty() {
         let key = PROVIDED_NODE_IP.to_owned();
-        fresh.annotations.insert(key, told.to_owned());
+        fresh.annotations.insert(key, provided.to_owned());
     }
     fresh
 }
@@ -38,7 +38,7 @@ fn shown(addresses: &[NodeAddress]) -> Vec<String> {
 fn addresses_follow_networks_annotation_and_what_is_public() {
     let host = "Hostname:Pool-a1b2c-xyz";
     // What stands for no address is none; where nothing is known, it is the kubelet's own.
-    for [members, told, wanted] in rows(
+    for [members, provided, wanted] in rows(
         "4         |                  | E4 I4
          4 6       |                  | E4 I4 E6 I6
          6         |                  | E6 I6
@@ -64,7 +64,7 @@ fn addresses_follow_networks_annotation_and_what_is_public() {
         let members: Value = members
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        let mut node = fresh(told);
+        let mut node = fresh(provided);
         node.addresses = ["Hostname:k", "InternalIP:10.9.0.1", "InternalIP:fd09::1"]
             .iter()
             .filter_map(|text| text.split_once(':'))
@@ -82,7 +82,7 @@ fn addresses_follow_networks_annotation_and_what_is_public() {
             _ => "InternalIP:fd09::1",
         });
         let wanted: Vec<&str> = std::iter::once(host).chain(wanted).collect();
-        assert_eq!(shown(&described.addresses), wanted, "{members} {told}");
+        assert_eq!(shown(&described.addresses), wanted, "{members} {provided}");
     }
 }
 
@@ -142,22 +142,29 @@ instances:
     let config = Config::read(environment, Some(file)).unwrap().instances;
     // It has no name, and needs none.
     let one = instance(&json!({ "name": null }));
-    let said = config.overrides.by_name("n1");
-    let described = describe(&one, &fresh(""), said, "ch-gva-2", Ok("big")).unwrap();
+    let node_override = config.overrides.by_name("n1");
+    let described = describe(&one, &fresh(""), node_override, "ch-gva-2", Ok("big")).unwrap();
     assert_eq!(shown(&described.addresses), ["InternalIP:10.1.1.1"]);
-    let place = (described.zone.as_str(), described.region.as_str());
-    assert_eq!(place, ("ch-gva-2", "ch-gva-2"));
-    let said = config.overrides.by_name("n2");
-    let described = describe(&instance(&json!({})), &fresh(""), said, "z", Ok("big")).unwrap();
+    let location = (described.zone.as_str(), described.region.as_str());
+    assert_eq!(location, ("ch-gva-2", "ch-gva-2"));
+    let node_override = config.overrides.by_name("n2");
+    let described = describe(
+        &instance(&json!({})),
+        &fresh(""),
+        node_override,
+        "z",
+        Ok("big"),
+    )
+    .unwrap();
     assert_eq!(shown(&described.addresses), ["Hostname:Pool-a1b2c-xyz"]);
 
-    let said = config.overrides.by_name("edge-1").unwrap();
+    let node_override = config.overrides.by_name("edge-1").unwrap();
     let mut node = fresh("");
     node.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.9.0.33")];
-    assert_eq!(shown(&external(said, &node).addresses), [""; 0]);
+    assert_eq!(shown(&external(node_override, &node).addresses), [""; 0]);
     node.annotations
         .insert(PROVIDED_NODE_IP.to_owned(), "10.9.0.33".to_owned());
-    let described = external(said, &node);
+    let described = external(node_override, &node);
     assert_eq!(shown(&described.addresses), ["InternalIP:10.9.0.33"]);
     assert_eq!(described.power, Power::Unclear);
 }

@@ -115,7 +115,7 @@ async fn exoscale_case_43_tcp_and_udp_share_a_port_number() {
     );
 }
 
-/// Nothing was asked of the cloud, and the one problem says this.
+/// Nothing was asked of the cloud, and the one problem has these words.
 #[track_caller]
 fn refused(test: &Harness, outcome: &bowline_test_kit::Outcome, text: &str) {
     let problem = outcome.problem();

@@ -1,4 +1,4 @@
-//! Cases on load balancers that somebody else looks after.
+//! Cases on load balancers that somebody else manages.
 
 use super::harness::{Harness, L1, UID, port};
 

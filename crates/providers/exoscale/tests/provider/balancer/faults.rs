@@ -51,9 +51,12 @@ async fn proof_case_16_what_somebody_else_made_is_untouched_by_name_id_and_take_
         test.set(pair.0, pair.1);
         let before = test.balancer();
         let outcome = test.ensure().await;
-        let said: Vec<&str> = outcome.plan.problems.iter().map(|it| it.reason).collect();
-        let told = [said, outcome.reasons()].concat();
-        assert!(told.contains(&"LoadBalancerNotOurs"), "{pair:?}: {told:?}");
+        let answer: Vec<&str> = outcome.plan.problems.iter().map(|it| it.reason).collect();
+        let reported = [answer, outcome.reasons()].concat();
+        assert!(
+            reported.contains(&"LoadBalancerNotOurs"),
+            "{pair:?}: {reported:?}"
+        );
         assert_eq!(test.writes(), [""; 0], "{pair:?}");
         // Nobody learns what he did not know.
         let texts = outcome.plan.problems.iter().map(|it| &it.message);
@@ -282,7 +285,7 @@ async fn exoscale_case_101_a_role_for_the_original_is_enough() {
         (test.get("service-instancepool-id"), test.listener().port),
         (P1, 80)
     );
-    // A description that cannot be emptied stays, and is told.
+    // A description that cannot be emptied stays, and is reported.
     test.unset("description");
     let outcome = test.ensure().await;
     assert_eq!(outcome.incomplete().reasons(), ["DescriptionStays"]);

@@ -32,7 +32,8 @@ async fn exoscale_case_70_a_load_balancer_with_foreign_services_stays() {
     assert_eq!(test.listener().name, "theirs");
 }
 
-/// What serves this Service's node port is its own; exoscale case 71 has less to go than before, by proof case 28.
+/// What serves this Service's node port is its own; exoscale case 71 has less to go than before, by
+/// proof case 28.
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_71_and_proof_case_28_an_external_load_balancer_stays() {
     for (target, writes) in [(30080, 1), (30999, 0)] {

@@ -108,16 +108,16 @@ impl Life for Web {
 
     async fn recover(&mut self) {
         self.test.wait(5).await;
-        // A service with a chosen name is known again once it was seen in its place: what is changed before that
-        // leaves it behind, and that is not what is tried here.
+        // A service with a chosen name is known again once it was seen in its place: what is
+        // changed before that leaves it behind, and that is not what is tried here.
         let strategy = self.test.get("service-strategy").to_owned();
         for _ in 0..TRIES {
-            self.ensure_right().await;
+            self.ensure_repaired().await;
         }
         self.test.set("service-strategy", &strategy);
     }
 
-    async fn ensure_right(&mut self) -> Outcome {
+    async fn ensure_repaired(&mut self) -> Outcome {
         self.test.set("service-strategy", "source-hash");
         self.test.ensure().await
     }

@@ -125,8 +125,8 @@ async fn proof_case_19_a_living_services_load_balancer_moves_only_by_its_owners_
     let heir = "elsewhere/thief";
     set(&mut test.others[0], "bowline.dev/hand-over", heir);
     let outcome = test.ensure().await;
-    let told = outcome.good().reasons();
-    assert_eq!(told, ["LoadBalancerTakenOver", "LoadBalancerShared"]);
+    let reported = outcome.good().reasons();
+    assert_eq!(reported, ["LoadBalancerTakenOver", "LoadBalancerShared"]);
     let moved = test.balancer();
     assert_eq!(
         (&*moved.id, &*moved.labels["bowline-service-uid"]),
@@ -158,7 +158,8 @@ async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
         let labels = [("bowline-service-uid", UID), ("k8s-cluster-uid", "blue")];
         test.sim.label_balancer(L1, &labels).unwrap();
     };
-    // Killed after the request, before anything was published; what it made shows up under an earlier name.
+    // Killed after the request, before anything was published; what it made shows up under an
+    // earlier name.
     test.until_crash(Goal::Present, 1).await;
     double(&test);
     test.restart().await;

@@ -113,7 +113,8 @@ async fn exoscale_case_59_a_load_balancer_that_is_gone_is_made_anew() {
     assert!(!test.balancers().has_members(), "nodes change nothing");
 }
 
-/// The last part of exoscale case 60, that `take-over` alone makes it the Service's, gave way to proof cases 16 and 20.
+/// The last part of exoscale case 60, that `take-over` alone makes it the Service's, gave way to
+/// proof cases 16 and 20.
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_until_adopted() {
     let mut test = Harness::new().await;
@@ -288,7 +289,7 @@ async fn checks_over_tls_may_name_their_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_changed_in_the_cloud_is_put_right() {
+async fn what_somebody_changed_in_the_cloud_is_repaired() {
     let mut test = open().await;
     let id = test.get("id").to_owned();
     let service = format!("{UID}-80");

@@ -2,7 +2,7 @@
 
 use bowline_templates::{Template, Value};
 
-use crate::machine::{PlatformMetadata, SystemInformation};
+use crate::instances::machine::{PlatformMetadata, SystemInformation};
 use crate::transform::{facts, functions};
 
 /// What a template gives, or which kind of error.

@@ -1,14 +1,14 @@
-//! What the nodes behind load balancer machines are called. Pure.
+//! The DNS name of the nodes behind load balancer machines. Pure.
 //!
-//! The name of one network only is the better one: it has no addresses that a load balancer cannot reach.
-//! Not every data center has such names; only the name service itself tells.
+//! The name within one network is the better one: it has no addresses that a load balancer cannot
+//! reach. Not every data center has such names; only the name service itself shows that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::memory::MISSED;
+use super::state::MISSED;
 use crate::api::{Machine, Network};
 use crate::instances::dnsify;
 
@@ -61,8 +61,9 @@ impl Names {
     }
 }
 
-/// Which name to use for load balancers that exist. `shown` is whether a member shows the name of the one
-/// network, if that is known; `missed` for how long none has. The second answer is when to look again.
+/// Which name to use for load balancers that exist. `shown` is whether a target shows the name of
+/// the one network, if that is known; `missed` for how long none has. The second value is when to
+/// look again.
 pub(crate) fn choose(
     shown: Option<bool>,
     used: Option<Form>,
@@ -77,10 +78,10 @@ pub(crate) fn choose(
     }
 }
 
-/// How many addresses a name stands for: those of the members on the one network, or on all networks of
-/// the same suffix. A member of which nothing is known counts once.
+/// How many addresses a name stands for: those of the targets on the one network, or on all
+/// networks of the same suffix. A target without known cards counts once.
 pub(crate) fn addresses(
-    members: &[&Machine],
+    targets: &[&Machine],
     form: Form,
     network: Uuid,
     suffix: &str,
@@ -98,7 +99,7 @@ pub(crate) fn addresses(
         });
         here.count().max(1)
     };
-    members.iter().map(counts).sum()
+    targets.iter().map(counts).sum()
 }
 
 #[cfg(test)]
@@ -159,8 +160,8 @@ mod tests {
             {"ip": "10.0.0.1", "network": one}, {"ip": "10.0.1.1", "network": two}]}))
         .unwrap();
         let bare: Machine = serde_json::from_value(json!({"id": Uuid::from_u128(8)})).unwrap();
-        let members = [&machine, &bare];
-        let count = |form| addresses(&members, form, one, "svc.a.z", &networks);
+        let targets = [&machine, &bare];
+        let count = |form| addresses(&targets, form, one, "svc.a.z", &networks);
         assert_eq!((count(Form::Plain), count(Form::Qualified)), (3, 2));
     }
 }

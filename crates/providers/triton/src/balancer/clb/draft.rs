@@ -1,4 +1,4 @@
-//! From one Service to its plan: gather, decide, and hand over to who carries it out.
+//! From one Service to its plan and executor.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,51 +8,51 @@ use bowline_core::{
 };
 use ipnet::IpNet;
 
+use super::dedicated::PlanInputs;
 use super::execute::{ClbActions, PlanFacts};
-use super::own::PlanInputs;
 use super::plan::{self, Action, PlanBuilder, Planned, Rules};
-use super::{behind, observe, portmap, share};
+use super::{backend_labels, observe, portmap, shared_appliance};
 use crate::api::Machine;
 use crate::balancer::cns;
+use crate::balancer::draft_context::DraftContext;
 use crate::balancer::firewall::{self, Holder};
-use crate::balancer::parts::{push_names, withdrawn};
-use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::INVALID;
+use crate::balancer::steps::{push_names, withdrawn};
 
-/// For how long the DNS names of members are believed.
+/// How long cached DNS names of targets are used.
 pub(super) const NAMES_AGE: Duration = Duration::from_secs(30);
-/// Where metrics are read if nobody says otherwise.
+/// The default port of the appliance's metrics.
 const METRICS_PORT: u16 = 8405;
 /// What stands for the name of the backends while ports are checked.
 const ANY_NAME: &str = "nodes";
 
-/// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
-pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
-    let faults = faults(scene);
+/// The plan for a Service in this mode; its annotations are valid.
+pub(crate) async fn draft(context: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let faults = faults(context);
     if !faults.is_empty() {
-        return Ok(super::super::refusal(scene.request, faults, Vec::new()));
+        return Ok(super::super::refusal(context.request, faults, Vec::new()));
     }
-    if !scene.account.triton_cns_enabled {
-        return Ok(enable_names(scene));
+    if !context.account.triton_cns_enabled {
+        return Ok(enable_names(context));
     }
-    if let Some(name) = &scene.settings.clb.lb_instance {
-        return share::draft(scene, name).await;
+    if let Some(name) = &context.settings.clb.lb_instance {
+        return shared_appliance::draft(context, name).await;
     }
-    let mut making = PlanInputs::look(scene).await?;
-    match making.plan().await? {
+    let mut inputs = PlanInputs::look(context).await?;
+    match inputs.plan().await? {
         Ok(draft) => Ok(draft),
         Err(problem) => {
-            let found = making.found();
-            let mut draft = still(scene, vec![problem]);
+            let found = inputs.found();
+            let mut draft = still(context, vec![problem]);
             draft.plan.found = found;
             Ok(draft)
         }
     }
 }
 
-/// What is wrong before anything is asked.
-fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
-    let service = &scene.request.service;
+/// Faults that need no request to the cloud.
+fn faults(context: &DraftContext<'_>) -> Vec<Problem> {
+    let service = &context.request.service;
     let mut faults = Vec::new();
     let families = &service.ip_families;
     if !families.is_empty() && families.iter().all(|it| it == "IPv6") {
@@ -63,7 +63,7 @@ fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
                     .to_owned(),
         });
     }
-    if let Err(problems) = portmap::entries(service, &scene.settings.clb, ANY_NAME) {
+    if let Err(problems) = portmap::entries(service, &context.settings.clb, ANY_NAME) {
         faults.extend(problems);
     }
     if let Err(error) = source_ranges(service) {
@@ -72,56 +72,56 @@ fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
             message: error.to_string(),
         });
     }
-    faults.extend(cns::conflict(scene));
-    if !scene.account.triton_cns_enabled && !scene.shared.config.cns_enable_account {
-        faults.push(cns::disabled(scene));
+    faults.extend(cns::conflict(context));
+    if !context.account.triton_cns_enabled && !context.shared.config.cns_enable_account {
+        faults.push(cns::disabled(context));
     }
     faults
 }
 
-/// Nothing is done while a person has to put something right.
-pub(super) fn still(scene: &DraftContext<'_>, problems: Vec<Problem>) -> PreparedPlan {
-    let mut draft = super::super::refusal(scene.request, Vec::new(), Vec::new());
+/// A plan without steps: a person has to fix these problems first.
+pub(super) fn still(context: &DraftContext<'_>, problems: Vec<Problem>) -> PreparedPlan {
+    let mut draft = super::super::refusal(context.request, Vec::new(), Vec::new());
     draft.plan.unread = false;
     draft.plan.problems = problems;
     draft
 }
 
-fn enable_names(scene: &DraftContext<'_>) -> PreparedPlan {
+fn enable_names(context: &DraftContext<'_>) -> PreparedPlan {
     let mut planned = Planned::default();
     let why = "load balancer machines find the nodes by the name service";
     let builder = &mut planned.builder;
-    push_names(builder, &scene.account, why, Action::EnableNames);
+    push_names(builder, &context.account, why, Action::EnableNames);
     planned.again = Some(Duration::from_secs(1));
-    prepared(scene, planned, PlanFacts::default())
+    prepared(context, planned, PlanFacts::default())
 }
 
 pub(super) fn prepared(
-    scene: &DraftContext<'_>,
+    context: &DraftContext<'_>,
     planned: Planned,
-    told: PlanFacts,
+    facts: PlanFacts,
 ) -> PreparedPlan {
     let Planned { builder, again } = planned;
     let PlanBuilder { mut plan, actions } = builder;
-    if scene.request.goal == Goal::Present {
-        plan.held = scene.holding(&behind::label(scene));
+    if context.request.goal == Goal::Present {
+        plan.held = context.holding(&backend_labels::label(context));
     }
-    let executor = ClbActions::new(scene, actions, told, again);
+    let executor = ClbActions::new(context, actions, facts, again);
     PreparedPlan::new(plan, Box::new(executor))
 }
 
 pub(super) async fn rules(
-    scene: &DraftContext<'_>,
-    members: &[Machine],
+    context: &DraftContext<'_>,
+    targets: &[Machine],
     shared: Option<&Machine>,
     notices: &mut Vec<Notice>,
 ) -> Result<Rules, DraftError> {
-    if !scene.shared.config.firewall {
+    if !context.shared.config.firewall {
         return Ok(Rules::default());
     }
-    let service = &scene.request.service;
-    let clb = &scene.settings.clb;
-    let holder = Holder::new(scene.cluster, &service.uid);
+    let service = &context.request.service;
+    let clb = &context.settings.clb;
+    let holder = Holder::new(context.cluster, &service.uid);
     // It was read before anything else.
     let sources = source_ranges(service).unwrap_or_default();
     let ports: BTreeSet<u16> = service.ports.iter().map(|it| it.port).collect();
@@ -129,7 +129,7 @@ pub(super) async fn rules(
     behind.extend(service.local_health_check_port());
     let entries = portmap::entries(service, clb, ANY_NAME).unwrap_or_default();
     behind.extend(entries.iter().filter_map(|it| it.check.as_ref()?.port));
-    let guarded = members.iter().any(|it| it.firewall_enabled);
+    let guarded = targets.iter().any(|it| it.firewall_enabled);
     let readers: BTreeSet<IpNet> = clb.metrics_acl.iter().map(|it| IpNet::V4(*it)).collect();
     let metrics_port = clb.metrics_port.unwrap_or(METRICS_PORT);
     let opened = firewall::Machines {
@@ -141,7 +141,7 @@ pub(super) async fn rules(
     };
     let wanted = holder.of_machines(&opened);
     notices.extend(wanted.notices);
-    let there = match scene.shared.rules.all(&scene.shared.site).await {
+    let there = match context.shared.data_center.firewall_rules().await {
         Ok(there) => there,
         Err(error) if error.kind() == CloudErrorKind::Denied => {
             notices.push(Notice {
@@ -153,22 +153,22 @@ pub(super) async fn rules(
         }
         Err(error) => return Err(error.into()),
     };
-    let orphans = &scene.shared.orphans;
-    let is_gone = |uid: &str| orphans.is_gone(scene.request, uid);
+    let orphans = &context.shared.orphans;
+    let is_gone = |uid: &str| orphans.is_gone(context.request, uid);
     Ok(Rules {
         changes: firewall::compare(&holder, &wanted.rules, &there, is_gone),
         there,
     })
 }
 
-/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its
-/// firewall rules are not its business.
-pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
-    let service = &scene.request.service;
-    let site = &scene.shared.site;
-    let machines = observe::own(site, scene.cluster, &service.uid).await?;
-    let clb = &scene.settings.clb;
-    let config = &scene.shared.config;
+/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
+/// Its firewall rules are not its business.
+pub(crate) async fn removal(context: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let service = &context.request.service;
+    let data_center = &context.shared.data_center;
+    let machines = observe::own(data_center, context.cluster, &service.uid).await?;
+    let clb = &context.settings.clb;
+    let config = &context.shared.config;
     let requested = clb
         .deletion_protection
         .unwrap_or(config.clb_deletion_protection);
@@ -184,17 +184,17 @@ pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, Dr
         builder
             .plan
             .found
-            .push(plan::found_thing(machine, &scene.networks));
+            .push(plan::found_state(machine, &context.networks));
     }
     if machines.is_empty() {
-        scene.shared.clb.forget(&service.uid);
+        context.shared.clb.forget(&service.uid);
     }
-    let label = behind::unlabelling(scene);
+    let label = backend_labels::unlabelling(context);
     plan::push_label(builder, &label, "no Service needs it any more");
-    let told = PlanFacts {
-        sharing: share::push_leftovers(scene, builder, None),
-        farewell: Some(withdrawn()),
+    let facts = PlanFacts {
+        sharing: shared_appliance::push_leftovers(context, builder, None),
+        withdrawal: Some(withdrawn()),
         ..PlanFacts::default()
     };
-    Ok(prepared(scene, planned, told))
+    Ok(prepared(context, planned, facts))
 }

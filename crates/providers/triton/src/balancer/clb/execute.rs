@@ -1,5 +1,5 @@
-//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, what the cloud makes of
-//! it is looked for without holding anybody, or it is an error.
+//! Executes a plan, step by step, without further decisions. A write is followed until it shows;
+//! meanwhile the step waits without a worker.
 
 mod create;
 mod nodes;
@@ -20,14 +20,14 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::backend::{Form, Names};
-use super::behind;
+use super::backend_labels;
 use super::machines::{Blueprint, address, runs};
 use super::plan::Action;
 use super::publish::Publisher;
-use super::shared::Claim;
+use super::shared_map::Claim;
 use crate::api::{Machine, Network};
 use crate::balancer::Shared;
-use crate::balancer::scene::DraftContext;
+use crate::balancer::draft_context::DraftContext;
 use crate::balancer::settings::ClbSettings;
 
 /// How often a change of a machine is looked for.
@@ -37,7 +37,7 @@ const JOB_LIMIT: Duration = Duration::from_secs(60);
 /// How often a machine that is being made or destroyed is looked at.
 const POLL: Duration = Duration::from_millis(2500);
 
-/// What a plan was made with.
+/// What the plan was made from, for its executor.
 #[derive(Default)]
 pub(crate) struct PlanFacts {
     /// The names of the nodes.
@@ -47,22 +47,21 @@ pub(crate) struct PlanFacts {
     /// How many addresses are under the plain name, and under the other.
     pub(crate) counts: [usize; 2],
     /// The machines of the nodes.
-    pub(crate) members: Vec<Uuid>,
+    pub(crate) targets: Vec<Uuid>,
     pub(crate) blueprint: Option<Blueprint>,
     /// Load balancer machines by seat.
-    pub(crate) seats: BTreeMap<u8, Machine>,
+    pub(crate) by_ordinal: BTreeMap<u8, Machine>,
     /// Those that serve until others do.
     pub(crate) former: Vec<Machine>,
     /// Whether clients come from outside.
     pub(crate) is_public: bool,
     pub(crate) publisher: Option<Publisher>,
-    /// What is said when all is gone, instead.
-    pub(crate) farewell: Option<Publication>,
+    /// What is published instead, when all is gone.
+    pub(crate) withdrawal: Option<Publication>,
     /// Who else names the machines whose port maps are shared.
     pub(crate) sharing: BTreeMap<Uuid, Vec<Claim>>,
 }
 
-/// Carries out one plan.
 pub(crate) struct ClbActions {
     shared: Arc<Shared>,
     cluster: String,
@@ -74,33 +73,33 @@ pub(crate) struct ClbActions {
     actions: Vec<Action>,
     /// What the step that is carried out is about, in words.
     object: String,
-    told: PlanFacts,
+    facts: PlanFacts,
     /// When steps were begun.
     begun: BTreeMap<StepId, Instant>,
-    /// Turns on shared port maps, while a change of ours is under way.
-    turns: BTreeMap<StepId, KeyedGuard>,
+    /// Held while a change of a shared port map is under way.
+    map_locks: BTreeMap<StepId, KeyedGuard>,
     again: Option<Duration>,
 }
 
 impl ClbActions {
     pub(crate) fn new(
-        scene: &DraftContext<'_>,
+        context: &DraftContext<'_>,
         actions: Vec<Action>,
-        told: PlanFacts,
+        facts: PlanFacts,
         again: Option<Duration>,
     ) -> Self {
         Self {
-            shared: Arc::clone(scene.shared),
-            cluster: scene.cluster.to_owned(),
-            service: Arc::clone(&scene.request.service),
-            settings: scene.settings.clb.clone(),
-            networks: Arc::clone(&scene.networks),
-            labels: behind::labels(scene),
+            shared: Arc::clone(context.shared),
+            cluster: context.cluster.to_owned(),
+            service: Arc::clone(&context.request.service),
+            settings: context.settings.clb.clone(),
+            networks: Arc::clone(&context.networks),
+            labels: backend_labels::labels(context),
             actions,
             object: String::new(),
-            told,
+            facts,
             begun: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            map_locks: BTreeMap::new(),
             again,
         }
     }
@@ -109,7 +108,7 @@ impl ClbActions {
         let action = self.actions[step].clone();
         let done = self.act(step, &action).await;
         if !matches!(done, Ok(StepOutcome::Wait { .. })) {
-            self.turns.remove(&step);
+            self.map_locks.remove(&step);
         }
         // A failed step begins anew.
         if done.is_err() {
@@ -126,16 +125,16 @@ impl ClbActions {
             Action::AwaitName => Ok(self.await_name(step).await),
             Action::Adopt { id, tags } => self.adopt(step, *id, tags).await,
             Action::Rename { id, name } => self.rename(step, *id, name).await,
-            Action::Create { seat } => self.create(*seat).await,
-            Action::AwaitRunning { seat } => self.await_running(*seat).await,
-            Action::Start { seat } => self.start(*seat).await,
+            Action::Create { ordinal } => self.create(*ordinal).await,
+            Action::AwaitRunning { ordinal } => self.await_running(*ordinal).await,
+            Action::Start { ordinal } => self.start(*ordinal).await,
             Action::Tag { id, tags } => self.tag(step, *id, tags).await,
             Action::Metadata { id, difference } => self.metadata(step, *id, difference).await,
             Action::Firewall(id) => self.firewall(step, *id).await,
             Action::Protect { id, on } => self.protect(step, *id, *on).await,
             Action::Rule(change) => {
-                let done = change.carry_out(&self.shared.site.api).await;
-                self.shared.rules.forget();
+                let done = change.carry_out(&self.shared.data_center.api).await;
+                self.shared.data_center.firewall_rules_changed();
                 done?;
                 Ok(StepOutcome::Done)
             }
@@ -163,7 +162,7 @@ impl ClbActions {
     /// What comes of a write that shows, or does not yet.
     fn shown(&mut self, step: StepId, id: Uuid, shows: bool) -> StepOutcome {
         if shows {
-            self.shared.site.roll.invalidate();
+            self.shared.data_center.machines.invalidate();
             return StepOutcome::Done;
         }
         if self.lasting(step) < JOB_LIMIT {
@@ -190,18 +189,18 @@ impl ClbActions {
         self.again = Some(self.again.map_or(after, |again| again.min(after)));
     }
 
-    /// Where clients reach what serves now: the machines by seat, and as long as some of them do not run, those
-    /// that served before.
+    /// The addresses that serve now: the machines by ordinal, and as long as some of them do not
+    /// run, those that served before.
     fn addresses(&self) -> Vec<IpAddr> {
         let PlanFacts {
-            seats,
+            by_ordinal,
             former,
             is_public,
             blueprint,
             ..
-        } = &self.told;
+        } = &self.facts;
         let replicas = blueprint.as_ref().map_or(1, |it| usize::from(it.replicas));
-        let running: Vec<&Machine> = seats.values().filter(|it| runs(it)).collect();
+        let running: Vec<&Machine> = by_ordinal.values().filter(|it| runs(it)).collect();
         let complete = running.len() >= replicas;
         let former = former.iter().filter(|_| !complete);
         let all = running.into_iter().chain(former);
@@ -221,11 +220,13 @@ impl Executor for ClbActions {
     }
 
     fn publication(&self, finished: bool) -> Publication {
-        if let Some(farewell) = &self.told.farewell {
-            return farewell.clone();
+        if let Some(withdrawal) = &self.facts.withdrawal {
+            return withdrawal.clone();
         }
-        match &self.told.publisher {
-            Some(publisher) => publisher.publication(&self.told.seats, &self.addresses(), finished),
+        match &self.facts.publisher {
+            Some(publisher) => {
+                publisher.publication(&self.facts.by_ordinal, &self.addresses(), finished)
+            }
             None => Publication {
                 ingress: self.service.ingress.clone(),
                 ..Publication::default()

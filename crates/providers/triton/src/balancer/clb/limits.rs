@@ -1,11 +1,11 @@
-//! What Services may ask of load balancer machines: they cost money, and an image runs code of its owner's. Pure.
+//! What Services may ask of load balancer machines: they cost money, and an image runs code of its
+//! owner's. Pure.
 
 use bowline_core::Problem;
 
 use crate::balancer::settings::{ClbSettings, table};
 use crate::config::LoadBalancerConfig;
 
-/// The reason of events about it.
 const NOT_ALLOWED: &str = "NotAllowed";
 
 /// What a Service asks for that its operator does not allow.

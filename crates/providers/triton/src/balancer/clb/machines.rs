@@ -1,7 +1,7 @@
-//! Which load balancer machines a Service wants, which it has, and what follows. Pure.
+//! Compares the load balancer machines that a Service wants with those that it has. Pure.
 //!
-//! Every machine has a seat, a number from 0 on, which stands in its name. A machine that can only become
-//! what is wanted by being made anew stays in service until another one runs in its seat.
+//! Every machine has an ordinal, as in a StatefulSet, at the end of its name. A machine that has to
+//! be replaced stays in service until another one with its ordinal runs.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::api::{Machine, MachineState, Network, NewMachine, Nic, TagValue};
 use crate::instances::is_public;
 
-/// Whose load balancer a machine is: the uid of the cluster.
+/// The uid of the cluster that the machine is a load balancer of.
 pub(crate) const CLUSTER_TAG: &str = "bowline.clb";
 /// Namespace and name of the Service that it serves.
 pub(crate) const SERVICE_TAG: &str = "bowline.service";
@@ -54,19 +54,19 @@ pub(crate) struct Blueprint {
     pub(crate) protection: Option<bool>,
 }
 
-/// What machines of a Service are called, but for their seats.
+/// The name of a Service's machines without the ordinal.
 pub(crate) fn stem(cluster_name: &str, service_uid: &str) -> String {
     let short: String = service_uid.chars().take(8).collect();
     format!("{cluster_name}-clb-{short}")
 }
 
-/// Whether a machine says that it is the load balancer of that Service in that cluster. Whatever does not
-/// say both is left alone.
+/// Whether the tags of a machine name that Service and that cluster. Other machines are never
+/// changed.
 pub(crate) fn is_ours(machine: &Machine, cluster_uid: &str, service_uid: &str) -> bool {
-    says(machine, CLUSTER_TAG, cluster_uid) && says(machine, UID_TAG, service_uid)
+    has_tag(machine, CLUSTER_TAG, cluster_uid) && has_tag(machine, UID_TAG, service_uid)
 }
 
-pub(crate) fn says(machine: &Machine, tag: &str, text: &str) -> bool {
+pub(crate) fn has_tag(machine: &Machine, tag: &str, text: &str) -> bool {
     machine.tags.get(tag).and_then(TagValue::as_text) == Some(text)
 }
 
@@ -74,46 +74,46 @@ pub(crate) fn says(machine: &Machine, tag: &str, text: &str) -> bool {
 pub(crate) struct Leaving {
     pub(crate) machine: Machine,
     pub(crate) why: String,
-    /// Whether another one takes its place.
+    /// Whether another one replaces it.
     pub(crate) is_replaced: bool,
-    /// Whether it never served and never will: it goes first, and without a farewell from DNS.
-    pub(crate) is_ruined: bool,
+    /// Whether it failed before it served: it goes first, and needs no drain.
+    pub(crate) has_failed: bool,
 }
 
 /// The machines of a Service by what becomes of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Lineup {
+pub(crate) struct ReplicaDiff {
     pub(crate) kept: BTreeMap<u8, Machine>,
-    /// Seats that nobody has.
+    /// Ordinals without a machine.
     pub(crate) missing: Vec<u8>,
     pub(crate) leaving: Vec<Leaving>,
 }
 
 impl Blueprint {
-    pub(crate) fn name(&self, seat: u8) -> String {
-        format!("{}-{seat}", self.stem)
+    pub(crate) fn name(&self, ordinal: u8) -> String {
+        format!("{}-{ordinal}", self.stem)
     }
 
     /// The name of a machine that makes room for its successor.
-    pub(crate) fn former_name(&self, seat: u8, id: Uuid) -> String {
+    pub(crate) fn former_name(&self, ordinal: u8, id: Uuid) -> String {
         let id = id.simple().to_string();
         let id: String = id.chars().take(ROOM).collect();
-        format!("{}-{id}", self.name(seat))
+        format!("{}-{id}", self.name(ordinal))
     }
 
-    pub(crate) fn seat(&self, machine: &Machine) -> Option<u8> {
+    pub(crate) fn ordinal(&self, machine: &Machine) -> Option<u8> {
         let rest = machine.name.strip_prefix(&self.stem)?.strip_prefix('-')?;
-        let seat: u8 = rest.parse().ok()?;
-        (seat.to_string() == rest).then_some(seat)
+        let ordinal: u8 = rest.parse().ok()?;
+        (ordinal.to_string() == rest).then_some(ordinal)
     }
 
-    pub(crate) fn machine(&self, seat: u8, metadata: BTreeMap<String, String>) -> NewMachine {
+    pub(crate) fn machine(&self, ordinal: u8, metadata: BTreeMap<String, String>) -> NewMachine {
         let tag = |(key, value): (&String, &String)| (key.clone(), TagValue::from(value.as_str()));
         let uid = self.tags.get(UID_TAG).map_or("", String::as_str);
         let affinity = (self.replicas > 1).then(|| format!("{UID_TAG}!=~{uid}"));
         let wire = |it: &Wire| (it.network, it.address.map(IpAddr::V4));
         NewMachine {
-            name: self.name(seat),
+            name: self.name(ordinal),
             image: self.image,
             package: self.package.clone(),
             networks: self.wires.iter().map(wire).collect(),
@@ -125,8 +125,12 @@ impl Blueprint {
         }
     }
 
-    pub(crate) fn lineup(&self, found: &[Machine], networks: &BTreeMap<Uuid, Network>) -> Lineup {
-        let mut lineup = Lineup::default();
+    pub(crate) fn diff(
+        &self,
+        found: &[Machine],
+        networks: &BTreeMap<Uuid, Network>,
+    ) -> ReplicaDiff {
+        let mut diff = ReplicaDiff::default();
         let mut unseated = Vec::new();
         let mut found: Vec<&Machine> = found.iter().collect();
         found.sort_by_key(|machine| machine.id);
@@ -135,43 +139,41 @@ impl Blueprint {
                 machine: machine.clone(),
                 why,
                 is_replaced,
-                is_ruined: false,
+                has_failed: false,
             };
             if let Some(why) = self.misfit(machine, networks) {
-                lineup.leaving.push(leave(why, true));
+                diff.leaving.push(leave(why, true));
                 continue;
             }
-            match self.seat(machine) {
-                Some(seat) if seat >= self.replicas => {
+            match self.ordinal(machine) {
+                Some(ordinal) if ordinal >= self.replicas => {
                     let why = format!("only {} are wanted", self.replicas);
-                    lineup.leaving.push(leave(why, false));
+                    diff.leaving.push(leave(why, false));
                 }
-                Some(seat) => {
-                    lineup.kept.insert(seat, machine.clone());
+                Some(ordinal) => {
+                    diff.kept.insert(ordinal, machine.clone());
                 }
                 None => unseated.push(machine),
             }
         }
-        for seat in 0..self.replicas {
-            let Entry::Vacant(vacant) = lineup.kept.entry(seat) else {
+        for ordinal in 0..self.replicas {
+            let Entry::Vacant(vacant) = diff.kept.entry(ordinal) else {
                 continue;
             };
             if unseated.is_empty() {
-                lineup.missing.push(seat);
+                diff.missing.push(ordinal);
             } else {
                 // Taken over, or renamed by somebody: it keeps its name.
                 vacant.insert(unseated.remove(0).clone());
             }
         }
-        lineup
-            .leaving
-            .extend(unseated.into_iter().map(|it| Leaving {
-                machine: it.clone(),
-                why: format!("only {} are wanted", self.replicas),
-                is_replaced: false,
-                is_ruined: false,
-            }));
-        lineup
+        diff.leaving.extend(unseated.into_iter().map(|it| Leaving {
+            machine: it.clone(),
+            why: format!("only {} are wanted", self.replicas),
+            is_replaced: false,
+            has_failed: false,
+        }));
+        diff
     }
 
     /// Why a machine cannot become what is wanted; none if it can, or if too little is known of it.
@@ -219,7 +221,8 @@ impl Blueprint {
 }
 
 impl Wire {
-    /// Whether a card is on this network. One on a network that no list shows is on a member of some pool.
+    /// Whether a card is on this network. One on a network that no list shows is on a network of
+    /// some pool.
     fn is_of(&self, nic: &Nic, networks: &BTreeMap<Uuid, Network>) -> bool {
         let is_unlisted = nic.network.is_none_or(|it| !networks.contains_key(&it));
         let here = nic.network == Some(self.network)

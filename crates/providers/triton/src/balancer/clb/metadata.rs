@@ -1,4 +1,4 @@
-//! What a load balancer machine is told: its metadata. Pure.
+//! The metadata of load balancer machines. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ const TIMEOUTS: &str = key!("timeouts");
 /// The designations in a shared port map that are ours.
 pub(crate) const OURS: &str = "bowline:portmap";
 
-/// Keys that are removed when nobody wants them.
+/// Keys that are removed when they are not wanted.
 const OPTIONAL: [&str; 5] = [
     CERTIFICATE_NAME,
     METRICS_ACL,
@@ -48,8 +48,8 @@ pub(crate) fn slots(backends: usize) -> u64 {
     slots.clamp(*SLOTS.start(), *SLOTS.end())
 }
 
-/// What machines are to be told. `backends` is how many there are now; `there` what one has already: slots
-/// that nobody ordered are never taken back, because that interrupts what uses them.
+/// The wanted metadata. `backends` is how many there are now; `there` what a machine has already:
+/// surplus slots are never taken back, because that interrupts what uses them.
 pub(crate) fn wanted(
     portmap: &str,
     settings: &ClbSettings,

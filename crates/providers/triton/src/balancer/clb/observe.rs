@@ -1,5 +1,4 @@
-//! What is in the cloud for load balancer machines. Reads only; what cannot be read is an error and never
-//! absence.
+//! Reads what the cloud has for load balancer machines. A failed read is an error, never absence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -12,13 +11,13 @@ use uuid::Uuid;
 
 use super::machines::{CLUSTER_TAG, UID_TAG, is_ours};
 use crate::api::{Image, List, Machine, MachineQuery, MachineRead, TagValue};
+use crate::data_center::DataCenter;
 use crate::id::hyphenated;
-use crate::site::DataCenter;
 use crate::{lock, remember};
 
-/// For how long images and packages are believed: they change rarely.
+/// How long images and packages are cached: they change rarely.
 const LOOKUP_AGE: Duration = Duration::from_secs(300);
-/// Names of images and packages that are remembered; beyond, the memory begins anew.
+/// Bound of cached images and packages; the map is emptied when it is full.
 const MOST_LOOKUPS: usize = 256;
 /// What the former controller marks its machines with.
 const LEGACY: (&str, &str) = ("managed-by", "triton-loadbalancer-controller");
@@ -67,11 +66,11 @@ pub(crate) struct Images {
 }
 
 impl Lookups {
-    /// Images by name or id. A machine whose image has that name, in whatever version, need not be replaced:
-    /// nobody has asked for another one.
+    /// Images by name or id. A machine whose image has that name, in whatever version, need not be
+    /// replaced: nobody has asked for another one.
     pub(crate) async fn images(
         &self,
-        site: &DataCenter,
+        data_center: &DataCenter,
         text: &str,
         machines: &[Machine],
     ) -> Result<Images, CloudError> {
@@ -84,7 +83,7 @@ impl Lookups {
         let list = if let Some(list) = self.images.get(text) {
             list
         } else {
-            let list = site.api.images(text).await?;
+            let list = data_center.api.images(text).await?;
             if list.is_empty() {
                 list
             } else {
@@ -97,18 +96,23 @@ impl Lookups {
         let newest = newest.map(|it| it.id);
         let mut good: BTreeSet<Uuid> = list.iter().map(|it| it.id).collect();
         for id in machines.iter().filter_map(|it| it.image) {
-            if !good.contains(&id) && self.may_be(site, id, text).await? {
+            if !good.contains(&id) && self.may_be(data_center, id, text).await? {
                 good.insert(id);
             }
         }
         Ok(Images { newest, good })
     }
 
-    async fn may_be(&self, site: &DataCenter, id: Uuid, name: &str) -> Result<bool, CloudError> {
+    async fn may_be(
+        &self,
+        data_center: &DataCenter,
+        id: Uuid,
+        name: &str,
+    ) -> Result<bool, CloudError> {
         let key = id.to_string();
         let image = match self.used.get(&key) {
             Some(image) => image,
-            None => self.used.put(&key, site.api.image(id).await?),
+            None => self.used.put(&key, data_center.api.image(id).await?),
         };
         Ok(image.is_none_or(|it| it.name == name))
     }
@@ -116,13 +120,13 @@ impl Lookups {
     /// The name of a package, by name or id; none if there is no such package.
     pub(crate) async fn package(
         &self,
-        site: &DataCenter,
+        data_center: &DataCenter,
         text: &str,
     ) -> Result<Option<String>, CloudError> {
         if let Some(name) = self.packages.get(text) {
             return Ok(Some(name));
         }
-        let package = site.api.package(text).await?;
+        let package = data_center.api.package(text).await?;
         Ok(package.map(|it| self.packages.put(text, it.name)))
     }
 
@@ -133,10 +137,10 @@ impl Lookups {
     }
 }
 
-/// The load balancer machines of a Service, by id, as the API has them now: a list that is a few seconds old
-/// would not show what an attempt made that died.
+/// The load balancer machines of a Service, by id, as the API has them now: a list that is a few
+/// seconds old would not show what an attempt made that died.
 pub(crate) async fn own(
-    site: &DataCenter,
+    data_center: &DataCenter,
     cluster: &str,
     uid: &str,
 ) -> Result<Vec<Machine>, CloudError> {
@@ -144,23 +148,29 @@ pub(crate) async fn own(
         tag: Some((UID_TAG.to_owned(), uid.to_owned())),
         ..MachineQuery::default()
     };
-    let mut found = readable(site.api.machines(&query).await?)?;
+    let mut found = readable(data_center.api.machines(&query).await?)?;
     found.retain(|it| is_ours(it, cluster, uid) && !it.state.is_over());
-    try_join_all(found.iter().map(|it| site.with_nics(it))).await
+    try_join_all(found.iter().map(|it| data_center.with_nics(it))).await
 }
 
-pub(crate) async fn named(site: &DataCenter, name: &str) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn named(
+    data_center: &DataCenter,
+    name: &str,
+) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         name: Some(name.to_owned()),
         ..MachineQuery::default()
     };
-    let mut found = readable(site.api.machines(&query).await?)?;
+    let mut found = readable(data_center.api.machines(&query).await?)?;
     found.retain(|it| it.name == name && !it.state.is_over());
     Ok(found)
 }
 
 /// The machine that the former controller made for a Service of that name.
-pub(crate) async fn legacy(site: &DataCenter, name: &str) -> Result<Option<Machine>, CloudError> {
+pub(crate) async fn legacy(
+    data_center: &DataCenter,
+    name: &str,
+) -> Result<Option<Machine>, CloudError> {
     let is_legacy = |machine: &Machine| {
         let kind = machine.tags.get(LEGACY_KIND).map(ToString::to_string);
         machine.tags.get(LEGACY.0) == Some(&TagValue::from(LEGACY.1))
@@ -168,31 +178,31 @@ pub(crate) async fn legacy(site: &DataCenter, name: &str) -> Result<Option<Machi
             && !machine.tags.contains_key(CLUSTER_TAG)
             && !machine.tags.contains_key(UID_TAG)
     };
-    let found = named(site, name).await?.into_iter().find(is_legacy);
+    let found = named(data_center, name).await?.into_iter().find(is_legacy);
     match found {
-        Some(machine) => site.with_nics(&machine).await.map(Some),
+        Some(machine) => data_center.with_nics(&machine).await.map(Some),
         None => Ok(None),
     }
 }
 
 /// All load balancer machines of clusters, by one list call.
-pub(crate) async fn of_clusters(site: &DataCenter) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn of_clusters(data_center: &DataCenter) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         tag: Some((CLUSTER_TAG.to_owned(), "*".to_owned())),
         ..MachineQuery::default()
     };
-    let list = site.api.machines(&query).await?;
+    let list = data_center.api.machines(&query).await?;
     Ok(list.items)
 }
 
 /// One machine, right now; none if it is gone for certain.
-pub(crate) async fn one(site: &DataCenter, id: Uuid) -> Result<Option<Machine>, CloudError> {
-    let words = match site.api.machine(id).await? {
-        MachineRead::Shown(machine) => return site.with_nics(&machine).await.map(Some),
+pub(crate) async fn one(data_center: &DataCenter, id: Uuid) -> Result<Option<Machine>, CloudError> {
+    let words = match data_center.api.machine(id).await? {
+        MachineRead::Shown(machine) => return data_center.with_nics(&machine).await.map(Some),
         MachineRead::Destroyed => return Ok(None),
         MachineRead::Missing(words) => words,
     };
-    let lists = site.proof().await?;
+    let lists = data_center.proof().await?;
     if lists.iter().all(|list| list.lacks(id)) {
         return Ok(None);
     }

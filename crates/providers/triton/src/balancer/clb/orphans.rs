@@ -11,7 +11,7 @@ use crate::id::hyphenated;
 /// All load balancer machines of clusters in the account.
 pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, CloudError> {
     let cluster = shared.clb.cluster();
-    let machines = observe::of_clusters(&shared.site).await?;
+    let machines = observe::of_clusters(&shared.data_center).await?;
     Ok(machines
         .iter()
         .filter_map(|it| mark(it, cluster.as_deref()))
@@ -47,7 +47,7 @@ pub(crate) async fn remove_orphan(
         let message = "which cluster this is is not known yet";
         return Err(CloudError::new(CloudErrorKind::Unavailable, message));
     };
-    let Some(machine) = observe::one(&shared.site, id).await? else {
+    let Some(machine) = observe::one(&shared.data_center, id).await? else {
         return Ok(());
     };
     let why = if !is_ours(&machine, &cluster, &orphan.service_uid) {
@@ -55,7 +55,7 @@ pub(crate) async fn remove_orphan(
     } else if machine.deletion_protection {
         "is protected from deletion"
     } else {
-        shared.site.api.delete_machine(id).await?;
+        shared.data_center.api.delete_machine(id).await?;
         return Ok(());
     };
     let message = format!("machine {} ({id}) {why} and stays", machine.name);

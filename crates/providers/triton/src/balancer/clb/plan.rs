@@ -1,8 +1,8 @@
-//! From what is wanted and what is there to the steps between. Pure.
+//! Compares what is wanted with what exists: the steps between. Pure.
 //!
-//! The order: labels on the nodes and their name; machines that are missing, each until it runs; what
-//! changes in place; firewall rules; at last the machines that go. A machine that is replaced goes only
-//! when its successor runs, first from DNS, and a minute later for good.
+//! The order: labels on the nodes and their name; machines that are missing, each until it runs;
+//! what changes in place; firewall rules; at last the machines that go. A machine that is replaced
+//! goes only when its successor runs, first from DNS, and a minute later for good.
 
 mod reconcile;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::machines::{Leaving, NAMES_TAG, address};
-use super::memory::DRAIN;
 use super::metadata::{Difference, PORTMAP};
+use super::state::DRAIN;
 use crate::api::{FirewallRule, Machine, Network};
 use crate::balancer::firewall::RuleChange;
-use crate::balancer::parts::{LABEL, MACHINE, change, new, push_rule, remark, seen, there};
+use crate::balancer::steps::{LABEL, MACHINE, change, new, note, push_rule, seen, there};
 
 pub(crate) use reconcile::{Wanted, reconcile};
 
@@ -47,13 +47,13 @@ pub(crate) enum Action {
         name: String,
     },
     Create {
-        seat: u8,
+        ordinal: u8,
     },
     AwaitRunning {
-        seat: u8,
+        ordinal: u8,
     },
     Start {
-        seat: u8,
+        ordinal: u8,
     },
     Tag {
         id: Uuid,
@@ -72,8 +72,7 @@ pub(crate) enum Action {
     Drain(Uuid),
     Delete(Uuid),
     AwaitGone(Uuid),
-    /// Brings the entries of the Service into the port map of a machine that somebody else looks after, or
-    /// out of it.
+    /// Adds the entries of the Service to the port map of a shared appliance, or removes them.
     ShareMap {
         id: Uuid,
         brings: bool,
@@ -115,7 +114,8 @@ impl Planned {
     }
 }
 
-/// The steps of the label on nodes, a machine each: says the step after which they show it.
+/// The steps of the label on nodes, one for each machine; returns the step after which they show
+/// it.
 pub(crate) fn push_label(
     builder: &mut PlanBuilder,
     labelling: &Labelling,
@@ -153,13 +153,13 @@ pub(crate) fn push_label(
             label: label.clone(),
             change: what,
         };
-        let remark = remark(Impact::InPlace, Some(why), &[]);
-        builder.change(object, vec![change(LABEL, before, after)], &remark, action);
+        let note = note(Impact::InPlace, Some(why), &[]);
+        builder.change(object, vec![change(LABEL, before, after)], &note, action);
     }
     let why = "machines show it some seconds later";
-    let remark = remark(Impact::None, Some(why), &[]);
+    let note = note(Impact::None, Some(why), &[]);
     let action = Action::AwaitLabels(labelling.clone());
-    Some(builder.wait(new(LABEL, label), &remark, action))
+    Some(builder.wait(new(LABEL, label), &note, action))
 }
 
 /// Changes of firewall rules, and the rules that there are.
@@ -175,8 +175,8 @@ pub(crate) fn push_rules(builder: &mut PlanBuilder, rules: &Rules) {
     }
 }
 
-/// The removal of a machine: says the step after which it is gone; none if it is protected, which is not
-/// ours to change.
+/// The removal of a machine: says the step after which it is gone; none if it is protected, which
+/// is not ours to change.
 pub(crate) fn push_removal(
     builder: &mut PlanBuilder,
     machine: &Machine,
@@ -190,21 +190,21 @@ pub(crate) fn push_removal(
             return None;
         }
         let changes = vec![change("deletion_protection", true, false)];
-        let why = remark(Impact::None, Some("it was asked for here"), &needs);
+        let why = note(Impact::None, Some("it was asked for here"), &needs);
         let action = Action::Protect {
             id: machine.id,
             on: false,
         };
         needs = vec![builder.change(seen(machine), changes, &why, action)];
     }
-    let why = remark(Impact::Destroys, Some(why), &needs);
+    let why = note(Impact::Destroys, Some(why), &needs);
     let begun = builder.delete(seen(machine), &why, Action::Delete(machine.id));
     let needs = [begun];
-    let why = remark(Impact::None, Some("it is being destroyed"), &needs);
+    let why = note(Impact::None, Some("it is being destroyed"), &needs);
     Some(builder.wait(seen(machine), &why, Action::AwaitGone(machine.id)))
 }
 
-/// What is told about a machine that somebody protects.
+/// The notice about a machine that somebody has protected.
 pub(crate) fn protected(machine: &Machine) -> (&'static str, String) {
     let text = format!(
         "machine {} ({}) is protected from deletion, and that was not asked for here: it stays until \
@@ -214,14 +214,14 @@ pub(crate) fn protected(machine: &Machine) -> (&'static str, String) {
     ("DeletionProtected", text)
 }
 
-pub(crate) struct Farewell<'a> {
+pub(crate) struct Departure<'a> {
     pub(crate) may_unprotect: bool,
     /// For how long they have been out of DNS.
     pub(crate) drained: &'a BTreeMap<Uuid, Duration>,
     pub(crate) needs: &'a [StepId],
 }
 
-impl Farewell<'_> {
+impl Departure<'_> {
     /// First from DNS, and a minute later for good.
     pub(crate) fn push(&self, out: &mut Planned, leaving: &[Leaving]) {
         for Leaving { machine, why, .. } in leaving {
@@ -237,9 +237,9 @@ impl Farewell<'_> {
                 let before = machine.tags.get(NAMES_TAG).map(ToString::to_string);
                 let changes = vec![change(NAMES_TAG, before, Value::Null)];
                 let why = format!("{why}; it is deleted when it has been out of DNS for a minute");
-                let remark = remark(Impact::Interrupts, Some(&why), self.needs);
+                let note = note(Impact::Interrupts, Some(&why), self.needs);
                 let action = Action::Drain(machine.id);
-                out.builder.change(seen(machine), changes, &remark, action);
+                out.builder.change(seen(machine), changes, &note, action);
                 out.sooner(DRAIN);
                 continue;
             }
@@ -261,7 +261,7 @@ impl Farewell<'_> {
 }
 
 /// A machine that is there, as people compare it.
-pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>) -> ResourceState {
+pub(crate) fn found_state(machine: &Machine, networks: &BTreeMap<Uuid, Network>) -> ResourceState {
     let map = machine.metadata.get(PORTMAP).map(ToString::to_string);
     let addresses: Vec<String> = [true, false]
         .into_iter()
@@ -280,7 +280,7 @@ pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>)
     }
 }
 
-pub(crate) fn wanted_thing(name: &str, package: &str, portmap: &str) -> ResourceState {
+pub(crate) fn wanted_state(name: &str, package: &str, portmap: &str) -> ResourceState {
     let attributes = json!({"package": package, "portmap": portmap});
     ResourceState {
         object: new(MACHINE, name),

@@ -1,7 +1,7 @@
 //! The port map of a load balancer machine: one designation for each port. Pure.
 //!
-//! The appliance drops what it cannot read without telling anybody, and a port with it. So nothing is
-//! written that is not read back here, by the appliance's own rules, as what was meant.
+//! The appliance drops what it cannot read without telling anybody, and a port with it. So nothing
+//! is written that is not read back here, by the appliance's own rules, as what was meant.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ const LOCAL_PATH: &str = "/healthz";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Treatment {
     Tcp,
-    /// Bytes, with a header that tells where they come from.
+    /// Bytes, with a header that names their source.
     TcpProxy,
     Http,
     /// TLS ends here and begins again; the backend's certificate is verified.
@@ -52,9 +52,9 @@ impl Treatment {
         TREATMENTS.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
-    fn of(protocol: BalancingProtocol, tells_sources: bool) -> Self {
+    fn of(protocol: BalancingProtocol, reports_sources: bool) -> Self {
         match protocol {
-            BalancingProtocol::Tcp if tells_sources => Self::TcpProxy,
+            BalancingProtocol::Tcp if reports_sources => Self::TcpProxy,
             BalancingProtocol::Tcp => Self::Tcp,
             BalancingProtocol::Http => Self::Http,
             BalancingProtocol::Https => Self::Https,
@@ -75,7 +75,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// What a Service's backends are checked by, if anything is said about it.
+    /// The health check of a Service's backends, if an annotation sets one.
     fn of(service: &Service, setting: &CheckSetting) -> Option<Self> {
         match setting {
             CheckSetting::Off => None,
@@ -161,7 +161,7 @@ pub(crate) struct Entry {
     pub(crate) treatment: Treatment,
     pub(crate) listen: u16,
     pub(crate) backend: String,
-    /// Their port; none: as DNS says.
+    /// Their port; none: from DNS.
     pub(crate) port: Option<u16>,
     pub(crate) check: Option<Check>,
 }
@@ -226,8 +226,8 @@ pub(crate) fn join(entries: &[Entry]) -> String {
     texts.join(",")
 }
 
-/// The designations of a Service's ports, ascending, or everything that stands against them: there is no
-/// load balancer for some of the ports only.
+/// The designations of a Service's ports, ascending, or everything that stands against them: there
+/// is no load balancer for some of the ports only.
 pub(crate) fn entries(
     service: &Service,
     settings: &ClbSettings,

@@ -1,4 +1,4 @@
-//! What a Service is told about its load balancer machines. Pure.
+//! Status and annotations of a Service with load balancer machines. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -32,10 +32,10 @@ pub(crate) fn ports(service: &Service) -> String {
 }
 
 impl Publisher {
-    /// What may be said by now: of the machines by seat, and where those that run are reached.
+    /// The publication so far: the machines by ordinal, and the addresses of those that run.
     pub(crate) fn publication(
         &self,
-        seats: &BTreeMap<u8, Machine>,
+        by_ordinal: &BTreeMap<u8, Machine>,
         addresses: &[IpAddr],
         finished: bool,
     ) -> Publication {
@@ -43,14 +43,14 @@ impl Publisher {
         let mut say = |key: &str, value: String| {
             annotations.insert(key.to_owned(), value);
         };
-        if !seats.is_empty() {
-            let ids: Vec<String> = seats.values().map(|it| it.id.to_string()).collect();
+        if !by_ordinal.is_empty() {
+            let ids: Vec<String> = by_ordinal.values().map(|it| it.id.to_string()).collect();
             say(table::INSTANCES.key, ids.join(","));
         }
         let ingress = self.ingress(addresses);
         let shown = finished && !ingress.is_empty();
         if finished {
-            say(table::STATUS.key, self.status(seats));
+            say(table::STATUS.key, self.status(by_ordinal));
         }
         Publication {
             annotations,
@@ -59,8 +59,8 @@ impl Publisher {
         }
     }
 
-    fn status(&self, seats: &BTreeMap<u8, Machine>) -> String {
-        let running = seats.values().filter(|it| runs(it)).count();
+    fn status(&self, by_ordinal: &BTreeMap<u8, Machine>) -> String {
+        let running = by_ordinal.values().filter(|it| runs(it)).count();
         let Self {
             replicas, ports, ..
         } = self;
@@ -115,10 +115,10 @@ mod tests {
         let machine = |state: &str| -> Machine {
             serde_json::from_value(json!({"id": Uuid::from_u128(1), "state": state})).unwrap()
         };
-        let seats = BTreeMap::from([(0, machine("running")), (1, machine("provisioning"))]);
+        let by_ordinal = BTreeMap::from([(0, machine("running")), (1, machine("provisioning"))]);
         let address = ["203.0.113.9".parse().unwrap()];
         let shown = |publish, addresses: &[IpAddr], finished| {
-            let publication = publisher(publish).publication(&seats, addresses, finished);
+            let publication = publisher(publish).publication(&by_ordinal, addresses, finished);
             let texts: Vec<String> = publication
                 .ingress
                 .iter()
@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!(shown(Publish::Both, &[], true), "192.0.2.1", "nothing runs");
         let said = publisher(Publish::Ip)
-            .publication(&seats, &address, true)
+            .publication(&by_ordinal, &address, true)
             .annotations;
         assert_eq!(
             said[table::STATUS.key],

@@ -1,5 +1,5 @@
-//! Carrying out the plan of a DNS name. No choices: the keeper is told what the plan says, and asked
-//! until it is so.
+//! Executes the plan of a DNS name without further decisions: hands the wanted tags to the tag
+//! reconciler, and calls it until they show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,28 +12,27 @@ use uuid::Uuid;
 
 use super::plan::{Question, Work, bad_tag};
 use crate::balancer::firewall::RuleChange;
-use crate::balancer::members::sooner;
 use crate::balancer::naming::is_nodes_label;
-use crate::balancer::{Shared, names};
-use crate::tags::{About, Settled};
+use crate::balancer::targets::sooner;
+use crate::balancer::{Shared, dns_names};
+use crate::tags::{About, TagOutcome};
 
 /// How often a name that is not there yet is looked for.
 const NAME_PAUSE: Duration = Duration::from_secs(5);
 /// How long it is waited for: publication takes 15 to 45 seconds.
 pub(crate) const NAME_LIMIT: Duration = Duration::from_secs(120);
-/// When to plan anew after something came out that only the next plan can tell.
+/// When to plan anew after an outcome that only the next plan can report.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
-/// What a step does.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Switches the name service on.
     EnableNames,
     /// Writes the tags of a machine: the number of the work.
     Tags(usize),
-    /// Until the machines show their tags: those that get something, or those that lose it.
-    AwaitTags { puts: bool },
-    /// Changes a firewall rule.
+    /// Waits until the machines show their tags: those that get a label, or those that lose it.
+    AwaitTags {
+        puts: bool,
+    },
     Rule(RuleChange),
     /// Waits until one of these machines has the name.
     AwaitName {
@@ -42,7 +41,7 @@ pub(crate) enum Action {
     },
 }
 
-/// What is shown when all is done.
+/// What is published when all is done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending {
     pub(crate) publication: Publication,
@@ -50,21 +49,20 @@ pub(crate) struct Ending {
     pub(crate) again: Option<Duration>,
 }
 
-/// Carries out one plan.
 pub(crate) struct CnsActions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cluster: String,
     pub(crate) service: Arc<Service>,
     pub(crate) actions: Vec<Action>,
     pub(crate) works: Vec<Work>,
-    /// Whether some member has what it is to have already.
-    pub(crate) has_members: bool,
-    /// What may be said before all is done.
+    /// Whether some target has its labels already.
+    pub(crate) has_targets: bool,
+    /// What is published before all is done.
     pub(crate) before: Publication,
     pub(crate) ending: Ending,
-    /// Works that the keeper knows of.
-    pub(crate) told: BTreeSet<usize>,
-    pub(crate) settled: BTreeMap<Question, Settled>,
+    /// Works that the tag reconciler has.
+    pub(crate) started: BTreeSet<usize>,
+    pub(crate) outcomes: BTreeMap<Question, TagOutcome>,
     /// Whether a machine could not be read or written.
     pub(crate) has_failed: bool,
 }
@@ -76,8 +74,8 @@ impl CnsActions {
             Action::Tags(number) => self.write(number).await,
             Action::AwaitTags { puts } => self.await_tags(puts).await,
             Action::Rule(change) => {
-                change.carry_out(&self.shared.site.api).await?;
-                self.shared.rules.forget();
+                change.carry_out(&self.shared.data_center.api).await?;
+                self.shared.data_center.firewall_rules_changed();
                 Ok(StepOutcome::Done)
             }
             Action::AwaitName { hostname, machines } => {
@@ -87,34 +85,36 @@ impl CnsActions {
     }
 
     async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
-        self.shared.site.api.set_cns_enabled(true).await?;
+        self.shared.data_center.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
-        self.shared.site.forget();
+        self.shared.data_center.forget();
         self.ending.again = sooner(self.ending.again, SOON);
         Ok(StepOutcome::Done)
     }
 
-    /// Writes the tags of one machine, and of no other: it is over when the write is on its way.
+    /// Writes the tags of one machine, and of no other; done once the write is in flight.
     async fn write(&mut self, number: usize) -> Result<StepOutcome, CloudError> {
         let Some(work) = self.works.get(number).cloned() else {
             return Ok(StepOutcome::Done);
         };
-        if self.told.insert(number) {
-            self.tell(&work);
+        if self.started.insert(number) {
+            self.want(&work);
         }
-        let keeper = Arc::clone(&self.shared.keeper);
+        let reconciler = Arc::clone(&self.shared.tags);
         let mut wait: Option<Duration> = None;
         for question in work.questions() {
             if !self.is_open(&question) {
                 continue;
             }
             let about = about(&question);
-            let answer = keeper.settle(&self.cluster, work.machine, about).await;
+            let answer = reconciler
+                .reconcile(&self.cluster, work.machine, about)
+                .await;
             if let Some(error) = self.note(&question, answer) {
                 return self.failed(&work, error);
             }
-            if let Some(Settled::Working { after }) = self.settled.get(&question)
-                && !keeper.is_on_its_way(work.machine, about)
+            if let Some(TagOutcome::Working { after }) = self.outcomes.get(&question)
+                && !reconciler.is_on_its_way(work.machine, about)
             {
                 wait = sooner(wait, *after);
             }
@@ -129,18 +129,19 @@ impl CnsActions {
         })
     }
 
-    /// Waits until what was written shows. What somebody else has overwritten meanwhile is written once more.
+    /// Waits until the writes show. What somebody else has overwritten meanwhile is written once
+    /// more.
     async fn await_tags(&mut self, puts: bool) -> Result<StepOutcome, CloudError> {
         let works = self.works.iter().filter(|it| it.puts() == puts);
         let works: Vec<Work> = works.cloned().collect();
-        let mut failed = self.settle(puts).await;
+        let mut failed = self.reconcile(puts).await;
         let mut wait: Option<Duration> = None;
         for work in &works {
             for question in work.questions() {
                 if let Some(error) = failed.remove(&question) {
                     return self.failed(work, error);
                 }
-                if let Some(Settled::Working { after }) = self.settled.get(&question) {
+                if let Some(TagOutcome::Working { after }) = self.outcomes.get(&question) {
                     wait = sooner(wait, *after);
                 }
             }
@@ -153,44 +154,44 @@ impl CnsActions {
         Ok(refused.map_or(StepOutcome::Done, StepOutcome::Skipped))
     }
 
-    /// Keeps what came of a look at a machine; the answer is what failed.
+    /// Records the outcome of one machine; returns the error, if it failed.
     fn note(
         &mut self,
         question: &Question,
-        answer: Result<Settled, CloudError>,
+        answer: Result<TagOutcome, CloudError>,
     ) -> Option<CloudError> {
-        let settled = match answer {
-            Ok(settled) => settled,
+        let outcomes = match answer {
+            Ok(outcomes) => outcomes,
             Err(error) => return Some(error),
         };
-        if settled == Settled::Done {
-            self.shared.memory.note_written(question.0);
+        if outcomes == TagOutcome::Done {
+            self.shared.state.note_written(question.0);
         }
-        self.settled.insert(question.clone(), settled);
+        self.outcomes.insert(question.clone(), outcomes);
         None
     }
 
-    /// Why the tags of a machine cannot be as they are wanted, if people have to be told.
+    /// Why the tags of a machine cannot be as wanted, if that is worth a notice.
     fn refusal(&mut self, work: &Work) -> Option<Notice> {
         for question in work.questions() {
-            match self.settled.get(&question) {
-                Some(Settled::Refused(words)) => return Some(refused(work, words)),
-                Some(Settled::Bad(bad)) if work.puts() => {
+            match self.outcomes.get(&question) {
+                Some(TagOutcome::Refused(words)) => return Some(refused(work, words)),
+                Some(TagOutcome::Bad(bad)) if work.puts() => {
                     return Some(bad_tag(&work.name, &bad.problem));
                 }
-                Some(Settled::Pending { .. }) => {
-                    // Nobody waits for it; the next plan tells it, once.
-                    if self.shared.memory.note_pending(work.machine, &work.name) {
+                Some(TagOutcome::Pending { .. }) => {
+                    // The plan goes on without it; the next plan reports it, once.
+                    if self.shared.state.note_pending(work.machine, &work.name) {
                         self.ending.again = sooner(self.ending.again, SOON);
                     }
                 }
                 // What is not ours, or cannot be understood, holds up no removal.
                 Some(
-                    Settled::Done
-                    | Settled::Gone
-                    | Settled::Working { .. }
-                    | Settled::OtherCluster(_)
-                    | Settled::Bad(_),
+                    TagOutcome::Done
+                    | TagOutcome::Gone
+                    | TagOutcome::Working { .. }
+                    | TagOutcome::OtherCluster(_)
+                    | TagOutcome::Bad(_),
                 )
                 | None => {}
             }
@@ -198,35 +199,33 @@ impl CnsActions {
         None
     }
 
-    /// Tells the keeper what is wanted on a machine.
-    fn tell(&self, work: &Work) {
-        let keeper = &self.shared.keeper;
+    fn want(&self, work: &Work) {
+        let reconciler = &self.shared.tags;
         if work.release {
-            return keeper.release(work.machine);
+            return reconciler.release(work.machine);
         }
         if work.take_over {
-            keeper.take_over(work.machine);
+            reconciler.take_over(work.machine);
         }
         let uid = &self.service.uid;
         for (label, ports) in &work.labels {
             if ports.is_some() {
-                self.shared.memory.holds(uid, label);
+                self.shared.state.holds(uid, label);
             } else if work.stale.contains(label) && is_held(&self.shared, uid, work.machine, label)
             {
                 continue;
             }
-            keeper.tell(work.machine, label, ports.clone());
+            reconciler.want(work.machine, label, ports.clone());
         }
     }
 
     fn is_open(&self, question: &Question) -> bool {
-        let settled = self.settled.get(question);
-        settled.is_none_or(|it| matches!(it, Settled::Working { .. }))
+        let outcomes = self.outcomes.get(question);
+        outcomes.is_none_or(|it| matches!(it, TagOutcome::Working { .. }))
     }
 
-    /// Asks the keeper about all that is open, so that machines do not wait for each other; the answer
-    /// is what failed.
-    async fn settle(&mut self, puts: bool) -> BTreeMap<Question, CloudError> {
+    /// Reconciles all open machines together, so that none waits for another; returns the failures.
+    async fn reconcile(&mut self, puts: bool) -> BTreeMap<Question, CloudError> {
         let mut open: BTreeMap<Option<String>, BTreeSet<Uuid>> = BTreeMap::new();
         for work in self.works.iter().filter(|it| it.puts() == puts) {
             for question in work.questions() {
@@ -236,11 +235,13 @@ impl CnsActions {
                 open.entry(question.1).or_default().insert(question.0);
             }
         }
-        let keeper = Arc::clone(&self.shared.keeper);
+        let reconciler = Arc::clone(&self.shared.tags);
         let mut failed = BTreeMap::new();
         for (label, machines) in open {
             let about = label.as_deref().map_or(About::Machine, About::Label);
-            let answers = keeper.settle_all(&self.cluster, &machines, about).await;
+            let answers = reconciler
+                .reconcile_all(&self.cluster, &machines, about)
+                .await;
             for (machine, answer) in answers {
                 let question = (machine, label.clone());
                 if let Some(error) = self.note(&question, answer) {
@@ -251,11 +252,11 @@ impl CnsActions {
         failed
     }
 
-    /// A machine that cannot be read or written holds up no other; if the next one cannot be either, or there is
-    /// none, something else is wrong.
+    /// A machine that cannot be read or written holds up no other; if the next one cannot be
+    /// either, or there is none, something else is wrong.
     fn failed(&mut self, work: &Work, error: CloudError) -> Result<StepOutcome, CloudError> {
-        let is_well = |it: &Settled| matches!(it, Settled::Done | Settled::Working { .. });
-        let some_are_well = self.settled.values().any(is_well) || self.has_members;
+        let is_well = |it: &TagOutcome| matches!(it, TagOutcome::Done | TagOutcome::Working { .. });
+        let some_are_well = self.outcomes.values().any(is_well) || self.has_targets;
         let is_first = !std::mem::replace(&mut self.has_failed, true) && self.works.len() > 1;
         if !work.puts() || !(some_are_well || is_first) {
             return Err(error);
@@ -268,19 +269,19 @@ impl CnsActions {
     }
 
     async fn look_for(&mut self, hostname: &str, machines: &[Uuid]) -> StepOutcome {
-        let lasting = self.shared.memory.awaiting(&self.service.uid, hostname);
-        let names = names::read(&self.shared, machines, NAME_PAUSE).await;
+        let lasting = self.shared.state.awaiting(&self.service.uid, hostname);
+        let names = dns_names::read(&self.shared, machines, NAME_PAUSE).await;
         let there = names
             .values()
             .any(|names| names.iter().any(|it| it == hostname));
         let metrics = &self.shared.metrics;
         metrics.published(&self.service.key.to_string(), there);
         if there {
-            self.shared.memory.arrived(&self.service.uid);
+            self.shared.state.arrived(&self.service.uid);
             return StepOutcome::Done;
         }
         if lasting >= NAME_LIMIT {
-            // It is shown all the same, and the next plan tells why.
+            // It is published all the same, and the next plan reports why.
             self.ending.again = sooner(self.ending.again, SOON);
             return StepOutcome::Done;
         }
@@ -317,17 +318,20 @@ fn about(question: &Question) -> About<'_> {
     question.1.as_deref().map_or(About::Machine, About::Label)
 }
 
-/// Whether a label was put on a machine by another Service, which a plan need not know of: it may be newer.
+/// Whether another Service, perhaps newer than the plan, has put a label on a machine.
 pub(crate) fn is_held(shared: &Shared, uid: &str, machine: Uuid, label: &str) -> bool {
-    // Load balancer machines do not say which Service a label of nodes is for.
-    let behind = is_nodes_label(label) && shared.keeper.wants(machine, label);
-    behind || shared.memory.is_held_by_others(uid, label)
+    // A label of backends belongs to no single Service.
+    let is_backend = is_nodes_label(label) && shared.tags.wants(machine, label);
+    is_backend || shared.state.is_held_by_others(uid, label)
 }
 
 fn refused(work: &Work, words: &str) -> Notice {
     Notice {
         warning: true,
         reason: "CNSTagRefused",
-        message: format!("machine {} is not tagged: CloudAPI says {words}", work.name),
+        message: format!(
+            "machine {} is not tagged: CloudAPI answers {words}",
+            work.name
+        ),
     }
 }

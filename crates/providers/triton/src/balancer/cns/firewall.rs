@@ -5,18 +5,18 @@ use bowline_core::{CloudErrorKind, DraftError, Goal, Notice, source_ranges};
 use super::{Action, PlanInputs, check};
 use crate::api::Machine;
 use crate::balancer::firewall::{Holder, Nodes, compare};
-use crate::balancer::parts::push_rule;
 use crate::balancer::settings::{INVALID, PortMode};
+use crate::balancer::steps::push_rule;
 
 impl PlanInputs<'_> {
-    /// Plans the rules of a Service with those members; with none to be served, that they go.
-    pub(super) async fn plan_rules(&mut self, members: &[Machine]) -> Result<(), DraftError> {
-        let scene = self.scene;
-        let service = &scene.request.service;
-        let keeps_rules = scene.shared.config.firewall;
-        let holder = Holder::new(scene.cluster, &service.uid);
+    /// Plans the rules of a Service with those targets; for a Service that goes, their removal.
+    pub(super) async fn plan_rules(&mut self, targets: &[Machine]) -> Result<(), DraftError> {
+        let context = self.context;
+        let service = &context.request.service;
+        let keeps_rules = context.shared.config.firewall;
+        let holder = Holder::new(context.cluster, &service.uid);
         let mut wanted = crate::balancer::firewall::Wanted::default();
-        if scene.request.goal == Goal::Present {
+        if context.request.goal == Goal::Present {
             let sources = match source_ranges(service) {
                 Ok(sources) => sources,
                 Err(error) => {
@@ -28,17 +28,17 @@ impl PlanInputs<'_> {
                     return Ok(());
                 }
             };
-            let mode = scene.settings.port_mode;
+            let mode = context.settings.port_mode;
             let ports = service.ports.iter();
             let ports: Vec<_> = ports
                 .map(|port| (port.protocol.clone(), check::node_port(mode, port)))
                 .collect();
-            let guarded = members.iter().filter(|it| it.firewall_enabled).count();
+            let guarded = targets.iter().filter(|it| it.firewall_enabled).count();
             wanted = holder.of_nodes(&Nodes {
                 ports: &ports,
                 sources: &sources,
                 guarded,
-                open: members.len() - guarded,
+                open: targets.len() - guarded,
                 enforced: mode == PortMode::Direct,
                 keeps_rules,
             });
@@ -47,9 +47,9 @@ impl PlanInputs<'_> {
         if !keeps_rules {
             return Ok(());
         }
-        let there = match scene.shared.rules.all(&scene.shared.site).await {
+        let there = match context.shared.data_center.firewall_rules().await {
             Ok(there) => there,
-            // Without the right to see rules there are none of ours.
+            // Without permission to list rules there are none of ours.
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 if !wanted.rules.is_empty() {
                     self.builder
@@ -61,7 +61,7 @@ impl PlanInputs<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.request, uid);
+        let is_gone = |uid: &str| context.shared.orphans.is_gone(context.request, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
             let action = Action::Rule(change.clone());
             push_rule(&mut self.builder, &change, &there, action);
@@ -74,6 +74,6 @@ fn not_allowed(why: &str) -> Notice {
     Notice {
         warning: true,
         reason: "FirewallNotAllowed",
-        message: format!("the members' firewalls are not opened, as rules cannot be listed: {why}"),
+        message: format!("the targets' firewalls are not opened, as rules cannot be listed: {why}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Which labels on nodes are whose, seen over all Services of the cluster. Pure.
+//! Which Service each label on nodes belongs to, over all Services of the cluster. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ pub(crate) struct Sharer {
 pub(crate) struct Claims {
     wanted: BTreeSet<String>,
     shown: BTreeSet<String>,
-    /// Whether every Service is known and could be understood.
+    /// Whether every Service is known and has valid settings.
     complete: bool,
     /// The others with the label of this one, on nodes.
     pub(crate) sharers: Vec<Sharer>,
 }
 
 impl Claims {
-    /// What all Services say; this one, if it is to be served by nodes no more, says nothing.
+    /// The claims of all Services; of this one only if it is to be present.
     pub(crate) fn gather(
         request: &BalancerRequest,
         goal: Goal,
@@ -75,12 +75,12 @@ impl Claims {
             let shares = mode == Mode::Cns && its == label && !service.deleting;
             claims.wanted.insert(its);
             if mode == Mode::Clb {
-                let behind = if settings.node_selector.is_everything() {
+                let is_backend = if settings.node_selector.is_everything() {
                     nodes_label(reader.cluster)
                 } else {
                     selected_nodes_label(&service.uid)
                 };
-                claims.wanted.insert(behind);
+                claims.wanted.insert(is_backend);
             }
             if shares && !own && faults.is_empty() {
                 claims.sharers.push(Sharer {
@@ -92,7 +92,7 @@ impl Claims {
         claims
     }
 
-    /// Whether nobody wants a label that is on record, for certain.
+    /// Whether a label on record is certainly unwanted.
     pub(crate) fn is_stale(&self, label: &str) -> bool {
         let begin = format!("{label}.svc.");
         self.complete
@@ -101,7 +101,7 @@ impl Claims {
             && !self.shown.iter().any(|name| name.starts_with(&begin))
     }
 
-    /// Those of these labels that some Service wants or shows; none if that is not known.
+    /// Those of these labels that some Service wants or shows; none: not known.
     pub(crate) fn of(&self, labels: impl Iterator<Item = String>) -> Option<BTreeSet<String>> {
         self.complete
             .then(|| labels.filter(|it| !self.is_stale(it)).collect())
@@ -117,7 +117,7 @@ fn concerns_us(service: &Service) -> bool {
     service.is_load_balancer || service.has_finalizer()
 }
 
-/// The labels of a Service that is served no more: its own, and those of names that it shows.
+/// The labels of a Service that is no longer served: its own, and those of names that it shows.
 pub(crate) fn former<'a>(
     service: &Service,
     label: &'a str,

@@ -1,5 +1,5 @@
-//! Labels on nodes that no Service wants. A plan of any Service takes them away; they are left where there is no
-//! Service any more, or where one cannot be understood.
+//! Labels on nodes that no Service wants. The plan of any Service removes them; they remain if
+//! there is no Service any more, or if one has invalid settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,22 +10,22 @@ use uuid::Uuid;
 
 use crate::api::TagValue;
 use crate::balancer::Shared;
-use crate::balancer::members::recorded;
 use crate::balancer::naming::is_nodes_label;
-use crate::tags::{About, NODE, POLL_LIMIT, Settled};
+use crate::balancer::targets::recorded;
+use crate::tags::{About, NODE, POLL_LIMIT, TagOutcome};
 
-/// What the ids of such labels begin with, to tell them from those of machines.
+/// Prefix of the ids of such labels, which distinguishes them from ids of machines.
 const ID: &str = "dns-service/";
-/// What is said in the place of a uid: tags have no room for it.
+/// Stands in for the Service's uid, which tags have no room for.
 const UNKNOWN: &str = "unknown";
-/// A list of that age is good enough to look for what is left behind.
+/// A list of that age is good enough to find orphans.
 const LIST_AGE: Duration = Duration::from_secs(30);
 
 async fn carrying(
     shared: &Shared,
     cluster: &str,
 ) -> Result<BTreeMap<String, BTreeSet<Uuid>>, CloudError> {
-    let listing = shared.site.roll.recent(LIST_AGE).await?;
+    let listing = shared.data_center.machines.recent(LIST_AGE).await?;
     let ours = TagValue::from(cluster);
     let mut found: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
     let machines = listing.machines.values();
@@ -38,18 +38,18 @@ async fn carrying(
     Ok(found)
 }
 
-/// All labels that no Service wants, as far as that is known.
+/// All labels that are known to be unwanted.
 pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, CloudError> {
     let Some(cluster) = shared.clb.cluster() else {
         return Ok(Vec::new());
     };
     let labels = carrying(shared, &cluster).await?;
     let left = labels.into_iter().filter(|(label, machines)| {
-        let behind = || {
+        let is_backend = || {
             let mut machines = machines.iter();
-            is_nodes_label(label) && machines.any(|it| shared.keeper.wants(*it, label))
+            is_nodes_label(label) && machines.any(|it| shared.tags.wants(*it, label))
         };
-        shared.memory.is_unwanted(label) && !behind()
+        shared.state.is_unwanted(label) && !is_backend()
     });
     let mark = |(label, machines): (String, BTreeSet<Uuid>)| TaggedBalancer {
         id: format!("{ID}{label}"),
@@ -60,7 +60,7 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, Cloud
     Ok(left.map(mark).collect())
 }
 
-/// Takes a label away from all nodes, if it is one of these and still nobody's; none if it is not one of these.
+/// Removes such a label from all nodes, if it is still unwanted; none if the orphan is no label.
 pub(crate) async fn remove_orphan(
     shared: &Shared,
     orphan: &TaggedBalancer,
@@ -71,23 +71,23 @@ pub(crate) async fn remove_orphan(
 
 async fn remove(shared: &Shared, label: &str) -> Result<(), CloudError> {
     let cluster = shared.clb.cluster();
-    let Some(cluster) = cluster.filter(|_| shared.memory.is_unwanted(label)) else {
+    let Some(cluster) = cluster.filter(|_| shared.state.is_unwanted(label)) else {
         let text = format!("DNS service {label} may be a Service's and stays");
         return Err(CloudError::new(CloudErrorKind::Conflict, text));
     };
     let mut labels = carrying(shared, &cluster).await?;
     let mut open = labels.remove(label).unwrap_or_default();
     for machine in &open {
-        shared.keeper.tell(*machine, label, None);
+        shared.tags.want(*machine, label, None);
     }
     let begun = Instant::now();
     loop {
         let about = About::Label(label);
-        let answers = shared.keeper.settle_all(&cluster, &open, about).await;
+        let answers = shared.tags.reconcile_all(&cluster, &open, about).await;
         let mut pause: Option<Duration> = None;
         for (machine, answer) in answers {
             match answer? {
-                Settled::Working { after } => {
+                TagOutcome::Working { after } => {
                     pause = Some(pause.map_or(after, |pause| pause.min(after)));
                 }
                 _ => {

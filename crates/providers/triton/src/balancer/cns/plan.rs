@@ -1,4 +1,4 @@
-//! From what machines carry to what they are to carry: one step for each machine. Pure.
+//! Compares the labels on machines with the wanted ones: one step for each machine. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::labels::Claims;
 use crate::api::{Machine, TagValue};
-use crate::balancer::members::{Nodes, carries, recorded};
-use crate::balancer::parts::{self, MACHINE, there};
-use crate::roll::Listing;
+use crate::balancer::steps::{self, MACHINE, there};
+use crate::balancer::targets::{Nodes, carries, recorded};
+use crate::machine_cache::Listing;
 use crate::tags::{self, NODE, Ports, SERVICES, Tags, Wanted};
 
-/// Writes that bring a machine from anything to anything: the list, its record and the mark, one after
-/// the other, for both lists.
+/// Writes that bring a machine from anything to anything: the list, its record and the mark, one
+/// after the other, for both lists.
 const MOST_WRITES: usize = 6;
 
 /// A machine, and one label on it; without one, all of it.
@@ -26,7 +26,7 @@ pub(crate) struct Work {
     pub(crate) name: String,
     /// Labels with their ports; none: it is to go.
     pub(crate) labels: BTreeMap<String, Option<Ports>>,
-    /// Those of them that nobody seems to want any more.
+    /// Those of them that no known Service wants any more.
     pub(crate) stale: BTreeSet<String>,
     pub(crate) take_over: bool,
     /// Whether it has left the cluster, and all of ours goes.
@@ -39,7 +39,7 @@ impl Work {
         self.labels.values().any(Option::is_some)
     }
 
-    /// What the keeper is asked about: each label, or the machine as a whole.
+    /// What the tag reconciler is asked about: each label, or the machine as a whole.
     pub(crate) fn questions(&self) -> Vec<Question> {
         if self.release {
             return vec![(self.machine, None)];
@@ -76,22 +76,23 @@ pub(crate) fn entries(label: &str, ports: &Ports) -> Vec<String> {
 pub(crate) struct CnsRequest<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) nodes: &'a Nodes,
-    /// The labels that are this plan's business; on each, the ports of the machines that are to have it.
+    /// The labels that are this plan's business; on each, the ports of the machines that are to
+    /// have it.
     pub(crate) labels: &'a BTreeMap<String, BTreeMap<Uuid, Ports>>,
     pub(crate) claims: &'a Claims,
-    /// Whether a label that nobody seems to want was put on a machine by a Service that is too new to be
+    /// Whether a label without a known Service was put on a machine by one that is too new to be
     /// known.
     pub(crate) is_held: &'a dyn Fn(Uuid, &str) -> bool,
     pub(crate) left: &'a BTreeSet<Uuid>,
-    /// Machines with something on its way that the list does not show yet.
-    pub(crate) unsettled: &'a BTreeSet<Uuid>,
-    /// Machines whose nodes may be among those that nobody can read: they keep what they have.
+    /// Machines with a write in flight that the list does not show yet.
+    pub(crate) unreconciled: &'a BTreeSet<Uuid>,
+    /// Machines whose nodes may be among the unreadable ones: they keep what they have.
     pub(crate) unclear: &'a BTreeSet<Uuid>,
 }
 
 impl CnsRequest<'_> {
-    /// What is to be done, machine by machine, those that get something first. `shows` says whether a
-    /// machine carries a label as wanted.
+    /// The work, machine by machine, those that get a label first. `shows`: whether a machine has a
+    /// label as wanted.
     pub(crate) fn works(
         &self,
         listing: &Listing,
@@ -114,7 +115,7 @@ impl CnsRequest<'_> {
         let node = self.nodes.ours.get(&machine.id);
         let take_over = node.is_some_and(|it| it.take_over);
         let is_marked = machine.tags.get(NODE) == Some(&TagValue::from(self.cluster));
-        if !is_marked && node.is_none() && !self.unsettled.contains(&machine.id) {
+        if !is_marked && node.is_none() && !self.unreconciled.contains(&machine.id) {
             return None;
         }
         let mut work = Work {
@@ -128,8 +129,8 @@ impl CnsRequest<'_> {
         if work.release {
             return Some(work);
         }
-        for (label, members) in self.labels {
-            let ports = members.get(&machine.id);
+        for (label, targets) in self.labels {
+            let ports = targets.get(&machine.id);
             if ports.is_none() && self.unclear.contains(&machine.id) {
                 continue;
             }
@@ -151,7 +152,7 @@ impl CnsRequest<'_> {
     }
 }
 
-/// What the tags of a machine become, as far as they change; or that its list cannot be understood.
+/// The changes of a machine's tags; or that its list cannot be parsed.
 pub(crate) fn preview(tags: &Tags, work: &Work, cluster: &str) -> Result<Vec<Change>, Notice> {
     let wanted = Wanted {
         labels: work.labels.clone(),
@@ -180,7 +181,7 @@ pub(crate) fn preview(tags: &Tags, work: &Work, cluster: &str) -> Result<Vec<Cha
         .into_iter()
         .filter(|key| tags.get(*key) != then.get(*key));
     Ok(changed
-        .map(|key| parts::change(key, json!(tags.get(key)), json!(then.get(key))))
+        .map(|key| steps::change(key, json!(tags.get(key)), json!(then.get(key))))
         .collect())
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn bad_tag(machine: &str, problem: &str) -> Notice {
     }
 }
 
-/// What a step means for traffic. A name that nobody has any more ends.
+/// What a step means for traffic. A name on no machine any more is destroyed.
 pub(crate) fn impact(
     work: &Work,
     tags: &Tags,
@@ -229,10 +230,10 @@ pub(crate) fn found(
     });
     carrying
         .map(|machine| {
-            let items = parts::services(&machine.tags).into_iter();
+            let items = steps::services(&machine.tags).into_iter();
             let items = items.filter(|it| labels.contains(it.name.as_str()));
             let texts = items.map(|it| it.text).collect();
-            thing(machine.id, &machine.name, texts)
+            state_of(machine.id, &machine.name, texts)
         })
         .collect()
 }
@@ -240,18 +241,18 @@ pub(crate) fn found(
 pub(crate) fn wanted(
     listing: &Listing,
     label: &str,
-    members: &BTreeMap<Uuid, Ports>,
+    targets: &BTreeMap<Uuid, Ports>,
 ) -> Vec<ResourceState> {
-    members
+    targets
         .iter()
         .filter_map(|(id, ports)| {
             let machine = listing.machines.get(id)?;
-            Some(thing(*id, &machine.name, entries(label, ports)))
+            Some(state_of(*id, &machine.name, entries(label, ports)))
         })
         .collect()
 }
 
-fn thing(id: Uuid, name: &str, mut entries: Vec<String>) -> ResourceState {
+fn state_of(id: Uuid, name: &str, mut entries: Vec<String>) -> ResourceState {
     entries.sort();
     let mut attributes = Map::new();
     attributes.insert("DNS services".to_owned(), Value::from(entries));

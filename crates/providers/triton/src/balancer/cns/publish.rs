@@ -1,4 +1,4 @@
-//! What a Service shows of its DNS name. Pure.
+//! The status of a Service with a DNS name. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// The entrances, and what there is to tell about those that are withheld.
+    /// The ingress entries, and a notice about those that are withheld.
     pub(crate) fn ingress(&self) -> (Vec<Ingress>, Option<Notice>) {
         let direct = self.settings.port_mode == PortMode::Direct;
         let publish = self.settings.publish.unwrap_or(Publish::Hostname);

@@ -156,7 +156,7 @@ fn what_is_shown_is_what_was_asked_for() {
             false,
         ),
     ];
-    for (pairs, has_ip_mode, wanted, told) in rows {
+    for (pairs, has_ip_mode, wanted, started) in rows {
         let service = annotated(pairs);
         let (settings, _) = Settings::read(&service, &config(&[], None).load_balancer);
         let shown = Shown {
@@ -168,7 +168,7 @@ fn what_is_shown_is_what_was_asked_for() {
         let (ingress, notice) = shown.ingress();
         let texts: Vec<String> = ingress.iter().map(ToString::to_string).collect();
         assert_eq!(texts, *wanted, "{pairs:?}");
-        assert_eq!(notice.is_some(), *told, "{pairs:?}");
+        assert_eq!(notice.is_some(), *started, "{pairs:?}");
     }
     let none = Shown {
         settings: &Settings::default(),

@@ -114,7 +114,7 @@ fn what_does_not_fit_one_rule_becomes_several() {
 }
 
 #[test]
-fn ranges_of_ipv6_are_left_out_and_told_and_never_open_anything() {
+fn ranges_of_ipv6_are_left_out_and_reported_and_never_open_anything() {
     let wanted = machines(&[80], &["2001:db8::/32", "10.0.0.0/8"]);
     let rule = &wanted.rules[0].rule;
     assert!(rule.starts_with("FROM subnet 10.0.0.0/8 TO"));
@@ -147,7 +147,7 @@ fn load_balancers_reach_nodes_and_those_who_measure_reach_load_balancers() {
 }
 
 #[test]
-fn nodes_are_opened_where_they_have_firewalls_and_else_it_is_told() {
+fn nodes_are_opened_where_they_have_firewalls_and_else_it_is_reported() {
     let tcp = [(Protocol::Tcp, 30080)];
     let from = ["198.51.100.0/24"];
     let wanted = nodes(&tcp, &from, 3, 0);

@@ -15,12 +15,12 @@ use crate::instances::{is_public, zones_of};
 pub(crate) struct Zones<'a> {
     pub(crate) networks: &'a BTreeMap<Uuid, Network>,
     pub(crate) account: Uuid,
-    pub(crate) members: &'a [&'a Machine],
+    pub(crate) targets: &'a [&'a Machine],
     /// The names that some of them have now.
     pub(crate) names: &'a BTreeMap<Uuid, Vec<String>>,
     pub(crate) internal: bool,
     pub(crate) network: Option<Uuid>,
-    /// The configured zone, for networks that do not tell theirs.
+    /// The configured zone, for networks that do not report theirs.
     pub(crate) zone: Option<&'a str>,
     pub(crate) published: Option<&'a str>,
 }
@@ -31,16 +31,16 @@ pub(crate) struct Place {
     pub(crate) network: Option<Uuid>,
     /// What follows the label: `svc.<account>.<zone>`.
     pub(crate) suffix: String,
-    /// The other suffixes that would have done as well; somebody should say which.
+    /// The other suffixes that fit as well; a person should choose.
     pub(crate) others: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Place(Place),
-    /// Several zones, and nothing to tell which.
+    /// Several zones fit.
     Unclear(BTreeSet<String>),
-    /// Nothing is known yet: no members, or the name service names none of them.
+    /// Not known yet: no targets, or the name service names none of them.
     Unknown,
 }
 
@@ -77,14 +77,14 @@ impl Zones<'_> {
         if let Some(named) = self.network {
             return self.networks.get(&named).into_iter().collect();
         }
-        let Some(first) = self.members.first() else {
+        let Some(first) = self.targets.first() else {
             return Vec::new();
         };
         let all_on = |public: bool| -> Vec<&Network> {
             let entries = self.networks.values().filter(|it| it.public == public);
             let on = |network: &&Network| {
-                let mut members = self.members.iter();
-                members.all(|it| nics_on(it, network, self.networks).next().is_some())
+                let mut targets = self.targets.iter();
+                targets.all(|it| nics_on(it, network, self.networks).next().is_some())
             };
             entries.filter(on).collect()
         };
@@ -116,13 +116,13 @@ impl Zones<'_> {
         candidates.iter().copied().find(|it| is_there(it.1))
     }
 
-    /// Those whose zone the name service has the first member in, if they differ at all.
+    /// Those in whose zone the name service has the first target, if they differ at all.
     fn narrowed<'b>(&self, candidates: &[(Uuid, &'b str)]) -> Vec<(Uuid, &'b str)> {
         let suffixes: BTreeSet<&str> = candidates.iter().map(|it| it.1).collect();
         if suffixes.len() < 2 {
             return candidates.to_vec();
         }
-        let first = self.members.first();
+        let first = self.targets.first();
         let names = first.and_then(|first| self.names.get(&first.id));
         let names = names.map(Vec::as_slice).unwrap_or_default();
         let occurs = |network: Uuid| {
@@ -142,7 +142,7 @@ impl Zones<'_> {
         }
     }
 
-    /// The network does not say its zone: the configuration does, or what the members are called.
+    /// For networks that do not report a zone: from the configuration, or from the targets' names.
     fn without_suffix(&self, network: Option<Uuid>) -> Choice {
         let account = self.account;
         let choice = |zone: &str| {
@@ -156,9 +156,9 @@ impl Zones<'_> {
             return choice(zone);
         }
         let mut zones = BTreeSet::new();
-        for member in self.members {
-            let begin = format!("{}.inst.{account}.", member.id);
-            let names = self.names.get(&member.id).into_iter().flatten();
+        for target in self.targets {
+            let begin = format!("{}.inst.{account}.", target.id);
+            let names = self.names.get(&target.id).into_iter().flatten();
             zones.extend(names.filter_map(|name| name.strip_prefix(&begin)));
         }
         match (zones.first(), zones.len()) {
@@ -194,8 +194,8 @@ fn primary(machine: &Machine) -> Option<&Nic> {
     nics.iter().find(|nic| nic.primary).or(nics.first())
 }
 
-/// The cards of a machine that are on that network. A public card whose network no list shows is of a
-/// pool, and counts as being on every public entry.
+/// The cards of a machine that are on that network. A public card whose network no list shows is of
+/// a pool, and counts as being on every public entry.
 fn nics_on<'a>(
     machine: &'a Machine,
     network: &'a Network,

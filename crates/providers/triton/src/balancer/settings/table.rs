@@ -34,7 +34,7 @@ annotation_rows! { "cloud.tritoncompute/";
     }
     CNS_NETWORK = "cloud.tritoncompute/cns_network" {
         allowed: Words("the id or the name of a network"), kind: BOTH,
-        default: "chosen among those that all members are on",
+        default: "chosen among those that all targets are on",
         meaning: "The network whose DNS zone is published.",
         change: RENAMED,
     }
@@ -54,11 +54,11 @@ annotation_rows! { "cloud.tritoncompute/";
     NODE_SELECTOR = "cloud.tritoncompute/node_selector" {
         allowed: Words("a label selector such as pool=web,!spot"), kind: BOTH,
         default: "all nodes",
-        meaning: "Which nodes may be members.",
+        meaning: "Which nodes may be targets.",
     }
     MAX_RS = "cloud.tritoncompute/max_rs" {
         allowed: Number(32, 1024), kind: CLB,
-        default: "as many as the members need",
+        default: "as many as the targets need",
         meaning: "How many servers the load balancer has room for.",
     }
     CERTIFICATE_NAME = "cloud.tritoncompute/certificate_name" {

@@ -48,8 +48,8 @@ fn known_section(name: &str) -> Option<Section> {
     all.find(|section| section.gcfg().eq_ignore_ascii_case(name))
 }
 
-/// A value without its quotes and without a comment behind it. Backslashes mean something only inside
-/// of quotes.
+/// A value without its quotes and without a comment behind it. Backslashes mean something only
+/// inside of quotes.
 fn unquoted(value: &str) -> Result<String, &'static str> {
     let mut text = String::new();
     let mut quoted = false;

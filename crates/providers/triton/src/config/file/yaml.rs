@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bowline_provider::{first_document, first_line};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -11,19 +12,8 @@ use super::super::table::Section;
 use super::{FileContent, row};
 
 pub(super) fn read(text: &str) -> Result<FileContent, String> {
-    let mut bytes = text.as_bytes();
-    // Excerpts of the file may hold the key.
-    let options = serde_saphyr::options! { with_snippet: false };
-    let mut documents = serde_saphyr::read_with_options::<_, Option<File>>(&mut bytes, options);
-    let file = match documents.next() {
-        None => File::default(),
-        Some(Ok(first)) => first.unwrap_or_default(),
-        Some(Err(error)) => {
-            let text = error.to_string();
-            return Err(text.lines().next().unwrap_or_default().trim().to_owned());
-        }
-    };
-    let mut content = file.0;
+    let file: Option<File> = first_document(text).map_err(|error| first_line(&error))?;
+    let mut content = file.unwrap_or_default().0;
     content.yaml = true;
     Ok(content)
 }

@@ -12,7 +12,7 @@ fn tags(pairs: &[(&str, &str)]) -> Tags {
 
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "the other thing that is told about a label is none"
+    reason = "a label without ports is wanted nowhere"
 )]
 fn ports(ports: &[u16]) -> Option<Ports> {
     Some(ports.iter().copied().map(Some).collect())
@@ -36,7 +36,7 @@ fn grouped(groups: &[&str]) -> Wanted {
 }
 
 /// Applies changes until there are none; each as it was.
-fn settle(start: &Tags, wanted: &Wanted) -> (Tags, Vec<Change>) {
+fn reconcile(start: &Tags, wanted: &Wanted) -> (Tags, Vec<Change>) {
     let (mut tags, mut changes) = (start.clone(), Vec::new());
     loop {
         let change = change(&tags, wanted, CLUSTER).unwrap();
@@ -55,7 +55,7 @@ fn settle(start: &Tags, wanted: &Wanted) -> (Tags, Vec<Change>) {
 
 #[track_caller]
 fn one_post(start: &Tags, wanted: &Wanted) -> Tags {
-    let (end, changes) = settle(start, wanted);
+    let (end, changes) = reconcile(start, wanted);
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(changes[0].delete.is_empty(), "{changes:?}");
     end
@@ -89,7 +89,7 @@ fn triton_case_30_ours_are_sorted_by_label_and_then_by_port() {
     let list = "k8s-api:6443,OLD:1:weight=5,api.prod:30081,api.prod:30443,web.prod:30080";
     assert_eq!(end[SERVICES], list.into());
     assert_eq!(end[SERVICES_RECORD], "api.prod,web.prod".into());
-    // Nothing is told about the first one by a process that has just begun: the same.
+    // A process that has just started wants nothing of the first one yet: the same.
     let end = one_post(&start, &wanted(&[("api.prod", ports(&[30443, 30081]))]));
     assert_eq!(end[SERVICES], list.into());
 }
@@ -142,7 +142,7 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
     assert_eq!(end[SERVICES], "api:1".into());
     assert_eq!(end[SERVICES_RECORD], "api".into());
     // Both.
-    let (end, changes) = settle(&start, &wanted(&[("web", None), ("api", None)]));
+    let (end, changes) = reconcile(&start, &wanted(&[("web", None), ("api", None)]));
     let deleted: Vec<_> = changes.iter().map(|it| it.delete.clone()).collect();
     assert_eq!(deleted, [vec![SERVICES], vec![SERVICES_RECORD]]);
     assert!(changes.iter().all(|it| it.set.is_empty()));
@@ -150,7 +150,7 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
     // Others' entries make it a POST of the list alone.
     let mut shared = start.clone();
     shared.insert(SERVICES.to_owned(), "api:1,mail,web:2".into());
-    let (end, changes) = settle(&shared, &wanted(&[("web", None), ("api", None)]));
+    let (end, changes) = reconcile(&shared, &wanted(&[("web", None), ("api", None)]));
     assert_eq!(changes[0].set, tags(&[(SERVICES, "mail")]));
     assert_eq!(changes[1].delete, [SERVICES_RECORD]);
     assert_eq!((changes.len(), &end[SERVICES]), (2, &"mail".into()));
@@ -159,7 +159,7 @@ fn what_is_ours_goes_before_its_record_and_the_mark_at_last() {
         released: true,
         ..wanted(&[("api", ports(&[1]))])
     };
-    let (end, changes) = settle(&start, &left);
+    let (end, changes) = reconcile(&start, &left);
     let deleted: Vec<_> = changes.iter().map(|it| it.delete.as_slice()).collect();
     let (lists, records) = ([SERVICES, GROUPS], [SERVICES_RECORD, GROUPS_RECORD]);
     assert_eq!(deleted, [&lists[..], &records, &[NODE]]);
@@ -183,7 +183,7 @@ fn groups_and_labels_travel_together_and_do_not_mix() {
     ]);
     assert_eq!(end, expected);
     assert!(holds_groups(&end, &request.groups.unwrap()));
-    let (end, _) = settle(&end, &grouped(&[]));
+    let (end, _) = reconcile(&end, &grouped(&[]));
     assert_eq!((&end[GROUPS], end.get(GROUPS_RECORD)), (&"db".into(), None));
     assert_eq!(end[SERVICES], "mail,web:80".into());
     // A load balancer has its own mark, and gets no other.
@@ -238,7 +238,7 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
     let other = Err(OtherCluster(OTHER.to_owned()));
     assert_eq!(change(&start, &request, CLUSTER), other);
     request.take_over = true;
-    let (end, changes) = settle(&start, &request);
+    let (end, changes) = reconcile(&start, &request);
     assert_eq!(changes[0].set[NODE], CLUSTER.into());
     let web = [
         (SERVICES, "mail,web:80"),
@@ -251,7 +251,7 @@ fn another_clusters_machine_is_untouched_unless_it_is_taken_over() {
         take_over: true,
         ..Wanted::default()
     };
-    let (end, _) = settle(&start, &taken);
+    let (end, _) = reconcile(&start, &taken);
     assert_eq!(end, tags(&[(SERVICES, "mail"), (NODE, CLUSTER)]));
     // A machine that has left is not taken over.
     request.released = true;

@@ -1,4 +1,4 @@
-//! A simulated data center, a keeper, and somebody who wants something.
+//! A simulated data center, a reconciler, and callers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::{About, Ports, Settled, TagReconciler, Tags};
+use super::super::{About, Ports, TagOutcome, TagReconciler, Tags};
 use crate::api::{Api, Client, Setting};
-use crate::site::DataCenter;
+use crate::data_center::DataCenter;
 use crate::testing::{AUTHORITY, config};
 
 pub(super) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
@@ -37,7 +37,7 @@ pub(super) fn ids(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Uuid> {
 
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "the other thing that is told about a label is none"
+    reason = "a label without ports is wanted nowhere"
 )]
 pub(super) fn port(port: u16) -> Option<Ports> {
     Some(Ports::from([Some(port)]))
@@ -72,14 +72,17 @@ impl Harness {
         Arc::new(Api::new(client))
     }
 
-    pub(super) fn keeper_at(&self, qps: u32) -> Arc<TagReconciler> {
+    pub(super) fn reconciler_at(&self, qps: u32) -> Arc<TagReconciler> {
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
-        let site = DataCenter::new(&config, self.api(qps));
-        Arc::new(TagReconciler::new(Arc::new(site), self.repairs.clone()))
+        let data_center = DataCenter::new(&config, self.api(qps));
+        Arc::new(TagReconciler::new(
+            Arc::new(data_center),
+            self.repairs.clone(),
+        ))
     }
 
-    pub(super) fn keeper(&self) -> Arc<TagReconciler> {
-        self.keeper_at(5)
+    pub(super) fn reconciler(&self) -> Arc<TagReconciler> {
+        self.reconciler_at(5)
     }
 
     pub(super) fn tag(&self, number: u32, key: &str) -> Option<String> {
@@ -119,18 +122,18 @@ impl Harness {
 }
 
 /// What came of settling, when nothing is on its way any more.
-pub(super) type Outcomes = BTreeMap<Uuid, Result<Settled, CloudError>>;
+pub(super) type Outcomes = BTreeMap<Uuid, Result<TagOutcome, CloudError>>;
 
 /// Calls again for as long as something is on its way, as a controller does.
-pub(super) async fn settle(
-    keeper: &TagReconciler,
+pub(super) async fn reconcile(
+    reconciler: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     about: About<'_>,
 ) -> Outcomes {
     for _ in 0..10_000 {
-        let outcomes = keeper.settle_all(CLUSTER, machines, about).await;
+        let outcomes = reconciler.reconcile_all(CLUSTER, machines, about).await;
         let waits = outcomes.values().filter_map(|it| match it {
-            Ok(Settled::Working { after }) => Some(*after),
+            Ok(TagOutcome::Working { after }) => Some(*after),
             _ => None,
         });
         let Some(wait) = waits.min() else {
@@ -144,28 +147,28 @@ pub(super) async fn settle(
 #[track_caller]
 pub(super) fn all_done(outcomes: &Outcomes) {
     for (id, outcome) in outcomes {
-        assert!(matches!(outcome, Ok(Settled::Done)), "{id}: {outcome:?}");
+        assert!(matches!(outcome, Ok(TagOutcome::Done)), "{id}: {outcome:?}");
     }
 }
 
-/// Tells a label to machines, and brings it there.
+/// Wants a label on machines, and reconciles them.
 pub(super) async fn put(
-    keeper: &TagReconciler,
+    reconciler: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     label: &str,
     ports: Option<Ports>,
 ) -> Outcomes {
     for machine in machines {
-        keeper.tell(*machine, label, ports.clone());
+        reconciler.want(*machine, label, ports.clone());
     }
-    settle(keeper, machines, About::Label(label)).await
+    reconcile(reconciler, machines, About::Label(label)).await
 }
 
 pub(super) async fn put_done(
-    keeper: &TagReconciler,
+    reconciler: &TagReconciler,
     machines: &BTreeSet<Uuid>,
     label: &str,
     ports: Option<Ports>,
 ) {
-    all_done(&put(keeper, machines, label, ports).await);
+    all_done(&put(reconciler, machines, label, ports).await);
 }

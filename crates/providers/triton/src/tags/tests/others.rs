@@ -14,7 +14,7 @@ use crate::api::{Api, TagValue};
 
 const GROUP: &str = "k8s-kubernetes";
 
-/// Somebody else's tool that looks after one machine: it has tags of its own, and entries of its own in
+/// Somebody else's tool that manages one machine: it has tags of its own, and entries of its own in
 /// the lists. It reads, puts its own to what is there, writes, and looks until it shows.
 struct Tool {
     api: Arc<Api>,
@@ -60,8 +60,8 @@ impl Tool {
         self.write(list).await;
     }
 
-    /// Removes an entry that was there from the beginning. (Who takes back what he has just put there may
-    /// find that it is not there, because of a write of ours that is then made good.)
+    /// Removes an entry that was there from the beginning. (Who takes back what he has just put
+    /// there may find that it is not there, because of a write of ours that is then restored.)
     async fn remove_old(&mut self, list: &'static str) {
         let own = self.lists.entry(list).or_default();
         let old = own.iter().find(|it| it.starts_with(OLD)).cloned();
@@ -145,9 +145,9 @@ impl Tool {
     }
 }
 
-/// A Service that changes its mind about its ports and its members.
+/// A Service that changes its ports and its targets.
 struct Service {
-    keeper: Arc<TagReconciler>,
+    reconciler: Arc<TagReconciler>,
     label: &'static str,
     machines: BTreeSet<Uuid>,
     random: Random,
@@ -159,32 +159,33 @@ impl Service {
         for _ in 0..changes {
             let ports = port(30_000 + u16::try_from(self.random.below(5)).unwrap());
             for machine in &self.machines {
-                let member = self.random.below(4) > 0;
-                let ports = ports.clone().filter(|_| member);
-                self.keeper.tell(*machine, self.label, ports.clone());
+                let target = self.random.below(4) > 0;
+                let ports = ports.clone().filter(|_| target);
+                self.reconciler.want(*machine, self.label, ports.clone());
                 self.wanted.insert(*machine, ports);
             }
-            super::harness::settle(&self.keeper, &self.machines, About::Label(self.label)).await;
+            super::harness::reconcile(&self.reconciler, &self.machines, About::Label(self.label))
+                .await;
             sleep(seconds(&self.random, 0, 20)).await;
         }
         self
     }
 
-    /// Looks whether all is as it should be, and puts right what is not.
+    /// Checks whether all is as wanted, and repairs what is not.
     async fn compare(&self) -> bool {
-        let roll = self.keeper.site().roll();
-        let listing = roll.since(Instant::now()).await.unwrap();
+        let machine_cache = self.reconciler.data_center().machines();
+        let listing = machine_cache.since(Instant::now()).await.unwrap();
         let mut good = true;
         for (machine, ports) in &self.wanted {
             let tags = &listing.machines[machine].tags;
             let shows = |ports: Option<&Ports>| {
                 let at = (*machine, tags);
-                self.keeper.shows(CLUSTER, at, self.label, ports)
+                self.reconciler.shows(CLUSTER, at, self.label, ports)
             };
             if !shows(ports.as_ref()) {
                 good = false;
                 let one = BTreeSet::from([*machine]);
-                put_done(&self.keeper, &one, self.label, ports.clone()).await;
+                put_done(&self.reconciler, &one, self.label, ports.clone()).await;
             }
         }
         good
@@ -205,7 +206,8 @@ fn entries(tags: &Tags, key: &str) -> Vec<String> {
     entries
 }
 
-/// Two Services, groups, and somebody else's tool on each of so many machines, all at the same time.
+/// Two Services, groups, and somebody else's tool on each of so many machines, all at the same
+/// time.
 async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
     let test = Harness::new(count, seed);
     let random = Random::seeded(seed);
@@ -221,10 +223,10 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
         test.set_tag(number, SERVICES, list);
         test.set_tag(number, "env", "prod");
     }
-    let keeper = test.keeper_at(qps);
+    let reconciler = test.reconciler_at(qps);
     let machines = ids(1..=count);
     let service = |label| Service {
-        keeper: Arc::clone(&keeper),
+        reconciler: Arc::clone(&reconciler),
         label,
         machines: machines.clone(),
         random: random.fork(),
@@ -232,7 +234,7 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
     };
     let services = [service("web.prod"), service("api.prod")].map(|it| tokio::spawn(it.run(4)));
     for machine in &machines {
-        keeper.tell_groups(*machine, Role::Node, BTreeSet::from([GROUP.to_owned()]));
+        reconciler.want_groups(*machine, Role::Node, BTreeSet::from([GROUP.to_owned()]));
     }
     let api = test.api(1000);
     let tools = machines.iter().map(|machine| {
@@ -265,7 +267,9 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
         for service in &services {
             good &= service.compare().await;
         }
-        super::harness::all_done(&super::harness::settle(&keeper, &machines, About::Groups).await);
+        super::harness::all_done(
+            &super::harness::reconcile(&reconciler, &machines, About::Groups).await,
+        );
         if good {
             break;
         }
@@ -347,14 +351,14 @@ async fn what_others_add_or_remove_while_a_write_is_on_its_way_is_made_good() {
     test.set_tag(1, SERVICES, "mail:25,ftp:21");
     test.sim
         .set_timings(|timings| timings.job = Duration::from_secs(4));
-    let keeper = test.keeper();
+    let reconciler = test.reconciler();
     let others = async {
         sleep(Duration::from_secs(2)).await;
         // Without a job, in the midst of ours.
         test.set_tag(1, SERVICES, "mail:25,smtp:587");
     };
     let one = ids([1]);
-    let (outcomes, ()) = tokio::join!(put(&keeper, &one, "web", port(80)), others);
+    let (outcomes, ()) = tokio::join!(put(&reconciler, &one, "web", port(80)), others);
     super::harness::all_done(&outcomes);
     assert_eq!(test.tag(1, SERVICES).unwrap(), "mail:25,smtp:587,web:80");
     assert_eq!(test.writes().len(), 2);
@@ -365,10 +369,10 @@ async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_un
     let test = Harness::new(1, 7);
     test.sim
         .set_timings(|timings| timings.job = Duration::from_secs(2));
-    let keeper = test.keeper();
-    keeper.tell(id(1), "web", port(80));
-    keeper
-        .settle(CLUSTER, id(1), About::Label("web"))
+    let reconciler = test.reconciler();
+    reconciler.want(id(1), "web", port(80));
+    reconciler
+        .reconcile(CLUSTER, id(1), About::Label("web"))
         .await
         .unwrap();
     // Ours comes about and is replaced before anybody looks.
@@ -378,7 +382,7 @@ async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_un
         .collect();
     test.sim.replace_tags(&id(1).to_string(), theirs).unwrap();
     let start = Instant::now();
-    put_done(&keeper, &ids([1]), "web", port(80)).await;
+    put_done(&reconciler, &ids([1]), "web", port(80)).await;
     assert!(
         start.elapsed() < Duration::from_secs(25),
         "{:?}",

@@ -67,11 +67,11 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn without_names_of_single_networks_the_plain_name_serves() {
-    let scene = bowline_simulator_triton::Fixture {
+    let fixture = bowline_simulator_triton::Fixture {
         networks: plain_networks(),
         ..Default::default()
     };
-    let mut test = Harness::staged(scene, 2, "");
+    let mut test = Harness::staged(fixture, 2, "");
     test.ensure().await.good();
     let map = test.metadata("portmap").unwrap();
     let begin = format!("tcp://80:k8s-nodes-cccccccc.svc.{ACCOUNT}.inside.example.com:30080");
@@ -258,12 +258,12 @@ async fn a_machine_that_does_not_run_in_time_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_56_forty_nodes_need_64_slots_and_they_are_never_taken_back() {
-    let scene = bowline_simulator_triton::Fixture::default();
-    let mut test = Harness::staged(scene, 40, "");
+    let fixture = bowline_simulator_triton::Fixture::default();
+    let mut test = Harness::staged(fixture, 40, "");
     test.ensure().await.good();
     assert_eq!(test.metadata("max_rs").as_deref(), Some("64"));
     test.nodes.truncate(3);
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(test.metadata("max_rs").as_deref(), Some("64"));
 }
 
@@ -296,7 +296,7 @@ async fn triton_case_83_a_package_that_is_not_shown_yet_is_no_other_package() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_operator_forgot_is_told() {
+async fn what_the_operator_forgot_is_reported() {
     let mut test = Harness::with("clb-package = nonesuch");
     // With every plan.
     for _ in 0..2 {

@@ -37,8 +37,8 @@ impl Harness {
     }
 
     /// With that many nodes in that scene.
-    pub(crate) fn staged(scene: Fixture, nodes: u32, lines: &str) -> Self {
-        let simulation = simulation(scene, nodes);
+    pub(crate) fn staged(fixture: Fixture, nodes: u32, lines: &str) -> Self {
+        let simulation = simulation(fixture, nodes);
         let allowed = "allowed-packages = g4-highcpu-1G\nallowed-images = nonesuch, \
                        33333333-3333-4333-8333-444444444444";
         let file =
@@ -69,7 +69,7 @@ impl Harness {
     }
 
     /// Plans and carries out until time alone changes nothing any more.
-    pub(crate) async fn settle(&mut self) -> Outcome {
+    pub(crate) async fn reconcile(&mut self) -> Outcome {
         loop {
             let outcome = self.ensure().await;
             match outcome.again {

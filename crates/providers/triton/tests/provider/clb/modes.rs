@@ -23,7 +23,7 @@ fn names(test: &Harness, machine: &str) -> String {
 async fn from_names_of_nodes_to_machines_the_label_leaves_the_nodes_first() {
     let mut test = Harness::new();
     test.set("mode", "cns");
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(test.shown(), FRONT);
     assert!(names(&test, "k8s-1").starts_with("web.prod:"));
     test.set("mode", "clb");
@@ -34,7 +34,7 @@ async fn from_names_of_nodes_to_machines_the_label_leaves_the_nodes_first() {
     let both = names(&test, "k8s-1");
     assert!(both.contains("k8s-nodes-cccccccc"), "{both}");
     assert!(both.contains("web.prod:30080"), "{both}");
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(names(&test, "k8s-1"), "k8s-nodes-cccccccc");
     assert_eq!(names(&test, NAME), "web.prod");
     assert!(test.ensure().await.good().plan.is_empty());
@@ -46,7 +46,7 @@ async fn from_machines_to_names_of_nodes_the_machines_go_when_the_name_is_shown(
     test.set("mode", "cns");
     test.ensure().await.good();
     assert_eq!((test.shown().as_str(), test.names().len()), (FRONT, 1));
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!((test.shown().as_str(), test.names().len()), (FRONT, 0));
     assert_eq!(names(&test, "k8s-1"), "web.prod:30080,web.prod:30443");
 }
@@ -136,7 +136,7 @@ async fn a_machine_that_somebody_destroyed_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_has_is_told_and_theirs_stays() {
+async fn a_name_that_somebody_else_has_is_reported_and_theirs_stays() {
     let mut test = Harness::new();
     let theirs = bowline_simulator_triton::MachineSpec::named(NAME);
     test.sim.add_machine(&theirs).unwrap();

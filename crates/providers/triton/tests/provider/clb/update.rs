@@ -97,7 +97,7 @@ async fn triton_case_57_source_ranges_become_the_rule_of_the_specification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_with_firewalls_let_the_load_balancer_in() {
+async fn targets_with_firewalls_let_the_load_balancer_in() {
     let mut test = Harness::new();
     test.sim.set_firewall("k8s-2", true).unwrap();
     test.ensure().await.good();
@@ -159,7 +159,7 @@ async fn another_package_is_another_machine_and_the_old_one_serves_until_it_runs
     assert_ne!(test.shown(), before);
     assert_eq!(test.get("instances"), new.id);
     assert_eq!(test.machines().len(), 2, "the old one is still there");
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!(test.machine().id, new.id);
 }
 
@@ -179,7 +179,7 @@ async fn while_a_successor_cannot_be_made_the_old_machine_stays() {
     assert_eq!(test.machine().id, old.id);
     assert_eq!(test.shown(), before);
     test.unset("package");
-    test.settle().await.good();
+    test.reconcile().await.good();
     assert_eq!((test.machine().id, test.shown()), (old.id, before));
 }
 
@@ -197,7 +197,7 @@ async fn a_newer_image_of_the_same_name_replaces_nothing_and_another_one_does() 
     test.restart();
     assert!(test.ensure().await.good().plan.is_empty());
     test.set("image", image.id.as_deref().unwrap());
-    test.settle().await.good();
+    test.reconcile().await.good();
     let new = test.machine();
     assert_ne!(new.id, old.id);
     assert_eq!(new.image, image.id.unwrap());
@@ -207,7 +207,7 @@ async fn a_newer_image_of_the_same_name_replaces_nothing_and_another_one_does() 
 async fn internal_machines_are_inside_and_may_have_a_fixed_address() {
     let mut test = open().await;
     test.set("internal", "true").set("ipv4", "10.20.0.50");
-    test.settle().await.good();
+    test.reconcile().await.good();
     let first = test.machine();
     assert_eq!(first.addresses, ["10.20.0.50"]);
     assert_eq!(test.shown(), "10.20.0.50 (Proxy)");

@@ -166,7 +166,7 @@ async fn triton_case_45_a_members_firewall_is_opened_for_those_who_may_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_name_cannot_give_is_told() {
+async fn what_a_name_cannot_give_is_reported() {
     let mut test = Harness::new();
     let service = test.add("web");
     service.client_affinity = Some(10_800);

@@ -7,8 +7,8 @@ use bowline_test_kit::PlanRun;
 use serde_json::json;
 
 use super::harness::{Harness, id, outside};
+use crate::cluster::FakeCluster;
 use crate::common::marked;
-use crate::desk::Desk;
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_cannot_be_written_is_not_waited_for() {
@@ -23,11 +23,11 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
     let outcome = test.ensure("web").await;
     outcome.good();
     assert!(outcome.events().contains("CNSTagPending"), "{outcome:?}");
-    let news = test.news().await;
-    assert_eq!(news, Some(("k8s-2".to_owned(), "CNSTagPending")));
+    let events = test.events().await;
+    assert_eq!(events, Some(("k8s-2".to_owned(), "CNSTagPending")));
     test.wait(60).await;
     test.ensure("web").await.good();
-    assert_eq!(test.news().await, None, "it was told");
+    assert_eq!(test.events().await, None, "it was told");
     assert_eq!(test.tags(), ["web.prod:30080", "", "web.prod:30080"]);
     assert_eq!(test.status("web"), [outside("web.prod")]);
     test.delete("web").await.good();
@@ -44,9 +44,9 @@ async fn a_list_that_nobody_understands_is_left_alone() {
     test.add("web");
     let outcome = test.ensure("web").await;
     assert!(outcome.good().events().contains("BadCNSTag"));
-    assert_eq!(test.news().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
+    assert_eq!(test.events().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
     test.ensure("web").await.good();
-    assert_eq!(test.news().await, None, "it was told");
+    assert_eq!(test.events().await, None, "it was told");
     assert_eq!(test.machine(1).tags["triton.cns.services"], json!(7));
     assert_eq!(test.tag(2), "web.prod:30080");
     test.delete("web").await.good();
@@ -124,7 +124,7 @@ async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
     test.delete("web").await.good();
     assert_eq!(test.tag(2), "web.prod:30080");
     let chores = test.cloud.chores().unwrap();
-    let (cluster, five) = (Desk::default(), Duration::from_secs(300));
+    let (cluster, five) = (FakeCluster::default(), Duration::from_secs(300));
     let done = tokio::time::timeout(five, chores.run(&cluster)).await;
     assert!(done.is_err(), "it goes on");
     assert_eq!(test.tag(2), "web.prod:30080");
@@ -135,7 +135,7 @@ async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
+async fn labels_without_a_service_are_reported_and_removed_if_that_is_wanted() {
     let mut test = Harness::new();
     test.add("web");
     test.ensure("web").await.good();

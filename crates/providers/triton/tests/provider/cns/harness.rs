@@ -58,8 +58,8 @@ impl Harness {
         Self::with(text, Fixture::default())
     }
 
-    pub(crate) fn with(text: &str, scene: Fixture) -> Self {
-        let simulation = simulation(scene, 3);
+    pub(crate) fn with(text: &str, fixture: Fixture) -> Self {
+        let simulation = simulation(fixture, 3);
         let file = tempfile::tempdir().unwrap();
         std::fs::write(file.path().join("cloud.conf"), text).unwrap();
         let (provider, registry) = provider(&simulation.world, &file);
@@ -170,8 +170,8 @@ impl Harness {
         outcome
     }
 
-    /// The same until the process dies after that many looks at steps, and all it would have published with it. Says
-    /// whether it ended before.
+    /// The same until the process dies after that many looks at steps, and all it would have
+    /// published with it. Says whether it ended before.
     pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
         let draft = self.draft(name, goal).await.unwrap();
         let mut lost = self.services[name].clone();
@@ -231,10 +231,10 @@ impl Harness {
     }
 
     /// The next event about a node: its name and the reason.
-    pub(crate) async fn news(&self) -> Option<(String, &'static str)> {
+    pub(crate) async fn events(&self) -> Option<(String, &'static str)> {
         let next = tokio::time::timeout(Duration::from_secs(1), self.cloud.next_event());
-        let news = next.await.ok()?;
-        Some((news.regarding.name, news.reason))
+        let events = next.await.ok()?;
+        Some((events.regarding.name, events.reason))
     }
 
     pub(crate) fn serve_on(&mut self, name: &str, nodes: &[&str]) {

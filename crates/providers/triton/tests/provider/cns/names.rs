@@ -79,7 +79,7 @@ async fn a_network_may_be_named_by_the_service_or_by_the_configuration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_never_published_is_shown_all_the_same_and_told() {
+async fn a_name_that_is_never_published_is_shown_all_the_same_and_reported() {
     let mut test = Harness::new();
     // The machines have their own names by then.
     test.wait(20).await;

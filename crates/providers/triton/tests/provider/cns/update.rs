@@ -93,7 +93,7 @@ async fn other_ports_are_changed_where_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misspelled_annotation_is_told_with_what_was_meant() {
+async fn a_misspelled_annotation_is_reported_with_what_was_meant() {
     let mut test = Harness::new();
     test.add("web");
     test.annotate("web", "cns_servcie", "shop");

@@ -51,18 +51,18 @@ async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is
     assert_eq!(test.tag(1, "bowline.node").as_deref(), Some(UID));
     assert_eq!(test.tag_writes(), 3, "one write for each machine");
 
-    let secret = test.desk.object("Secret", "triton-cmon-client");
+    let secret = test.cluster.object("Secret", "triton-cmon-client");
     let keys: Vec<&str> = secret.keys().map(String::as_str).collect();
     assert_eq!(keys, ["tls.crt", "tls.key"]);
     let (subject, usages) = certificate(&secret["tls.crt"]);
     assert_eq!(subject, "CN=acme");
     assert_eq!(usages, ["1.3.6.1.4.1.38678.1.4.2"]);
 
-    let told = test.discovered();
-    assert_eq!(told.len(), 3);
+    let reported = test.discovered();
+    assert_eq!(reported.len(), 3);
     let target = format!("{}.{CMON}:9163", id(1));
-    assert_eq!(told[0]["targets"], json!([target]));
-    let labels = &told[0]["labels"];
+    assert_eq!(reported[0]["targets"], json!([target]));
+    let labels = &reported[0]["labels"];
     assert_eq!(labels["__meta_triton_machine_id"], id(1));
     assert_eq!(labels["__meta_triton_machine_alias"], "k8s-1");
     assert_eq!(labels["__meta_triton_machine_brand"], "bhyve");
@@ -70,7 +70,7 @@ async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is
     assert_eq!(labels["node"], "k8s-1");
     assert_eq!(labels["role"], "node");
 
-    let snippets = test.desk.object("ConfigMap", "triton-cmon-scrape");
+    let snippets = test.cluster.object("ConfigMap", "triton-cmon-scrape");
     let page = "url: https://bowline-metrics.kube-system.svc:10258/sd/triton\n";
     assert!(snippets["http-sd.yaml"].contains(page), "{snippets:?}");
     assert!(snippets["triton-sd.yaml"].contains("groups: [k8s-kubernetes]\n"));
@@ -88,9 +88,12 @@ async fn triton_case_81_machines_that_run_are_listed_though_the_service_is_never
         test.sim.stop(&id(2)).unwrap();
         test.start("discovery");
         test.until("a list", |it| it.discovered().len() == 2).await;
-        let told = test.discovered();
-        for (told, number) in told.iter().zip([1, 3]) {
-            assert_eq!(told["targets"][0], format!("{}.{CMON}:9163", id(number)));
+        let reported = test.discovered();
+        for (reported, number) in reported.iter().zip([1, 3]) {
+            assert_eq!(
+                reported["targets"][0],
+                format!("{}.{CMON}:9163", id(number))
+            );
         }
         sleep(Duration::from_secs(600)).await;
         assert_eq!(test.asked_cmon(), 0);
@@ -134,23 +137,23 @@ async fn load_balancers_of_the_cluster_are_found_and_grouped_like_nodes() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_comes_is_grouped_and_one_that_leaves_is_not_after_a_minute() {
     let mut test = Harness::new(2);
-    let node = test.desk.node(2);
-    test.desk.change(2, None);
+    let node = test.cluster.node(2);
+    test.cluster.change(2, None);
     test.set_tag(2, GROUPS, "db");
     test.start("discovery");
     until_grouped(&test, 1..=1).await;
     assert_eq!(test.discovered().len(), 1);
-    test.desk.change(2, Some(node.clone()));
+    test.cluster.change(2, Some(node.clone()));
     until_grouped(&test, 2..=2).await;
     test.until("both", |it| it.discovered().len() == 2).await;
     let writes = test.tag_writes();
     // A node that registers anew is gone for a moment.
-    test.desk.change(2, None);
+    test.cluster.change(2, None);
     sleep(Duration::from_secs(30)).await;
-    test.desk.change(2, Some(node));
+    test.cluster.change(2, Some(node));
     sleep(Duration::from_secs(300)).await;
     assert_eq!(test.tag_writes(), writes);
-    test.desk.change(2, None);
+    test.cluster.change(2, None);
     let left = |it: &Harness| it.tag(2, RECORD).is_none();
     test.until("the group is left", left).await;
     assert_eq!(test.tag(2, GROUPS).as_deref(), Some("db"));
@@ -165,16 +168,16 @@ async fn who_takes_the_group_away_has_it_put_back_and_nothing_is_written_without
     test.start("discovery");
     until_grouped(&test, 1..=2).await;
     let writes = test.tag_writes();
-    let objects = test.desk.writes.load(Ordering::Relaxed);
+    let objects = test.cluster.writes.load(Ordering::Relaxed);
     test.start("discovery");
     sleep(Duration::from_secs(900)).await;
     assert_eq!(test.tag_writes(), writes, "a restart writes nothing");
-    assert_eq!(test.desk.writes.load(Ordering::Relaxed), objects);
+    assert_eq!(test.cluster.writes.load(Ordering::Relaxed), objects);
     let none = serde_json::Map::new();
     test.sim.replace_tags(&id(1), none).unwrap();
     until_grouped(&test, 1..=1).await;
     assert_eq!(test.tag_writes(), writes + 1);
-    assert_eq!(test.desk.told(), Vec::<String>::new());
+    assert_eq!(test.cluster.reported(), Vec::<String>::new());
 }
 
 /// Days pass at one stroke, and then a few minutes in which things happen.
@@ -187,7 +190,7 @@ async fn pass(days: u64) {
 async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_changes() {
     let mut test = Harness::new(1);
     let pem = |it: &Harness| {
-        let mut secret = it.desk.object("Secret", "triton-cmon-client");
+        let mut secret = it.cluster.object("Secret", "triton-cmon-client");
         secret.remove("tls.crt")
     };
     test.start("discovery");
@@ -208,7 +211,7 @@ async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_all_the_same() {
+async fn a_key_that_signs_no_certificates_is_reported_once_and_machines_are_listed_all_the_same() {
     let mut test = Harness::new(1);
     let key = include_str!("../../../src/keys/examples/ed25519.openssh");
     test.add_key(key);
@@ -216,30 +219,34 @@ async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_a
     until_grouped(&test, 1..=1).await;
     sleep(Duration::from_secs(900)).await;
     assert_eq!(test.discovered().len(), 1);
-    let told = test.desk.told();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = test.cluster.reported();
+    assert_eq!(reported.len(), 1, "{reported:?}");
     let expected = "CMONKeyNotUsable Secret triton-cmon-client: ";
-    assert!(told[0].starts_with(expected), "{told:?}");
-    assert!(test.desk.object("Secret", "triton-cmon-client").is_empty());
-    let snippets = test.desk.object("ConfigMap", "triton-cmon-scrape");
+    assert!(reported[0].starts_with(expected), "{reported:?}");
+    assert!(
+        test.cluster
+            .object("Secret", "triton-cmon-client")
+            .is_empty()
+    );
+    let snippets = test.cluster.object("ConfigMap", "triton-cmon-scrape");
     assert!(!snippets.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_lists_machines_and_changes_nothing() {
     let mut test = Harness::new(2);
-    test.desk.observing.store(true, Ordering::Relaxed);
+    test.cluster.observing.store(true, Ordering::Relaxed);
     test.start("discovery");
     test.until("a list", |it| it.discovered().len() == 2).await;
     sleep(Duration::from_secs(900)).await;
     assert_eq!(test.tag_writes(), 0);
-    assert_eq!(test.desk.writes.load(Ordering::Relaxed), 0);
+    assert_eq!(test.cluster.writes.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_somebody_elses_is_left_alone_and_told() {
+async fn what_is_somebody_elses_is_left_alone_and_reported() {
     let mut test = Harness::new(2);
-    test.desk.occupy("triton-cmon-scrape");
+    test.cluster.occupy("triton-cmon-scrape");
     let other = "dddddddd-0000-4000-8000-00000000000d";
     for (key, value) in [("bowline.node", other), (GROUPS, "mine")] {
         test.set_tag(2, key, value);
@@ -248,17 +255,20 @@ async fn what_is_somebody_elses_is_left_alone_and_told() {
     until_grouped(&test, 1..=1).await;
     sleep(Duration::from_secs(900)).await;
     assert_eq!(test.tag(2, GROUPS).as_deref(), Some("mine"));
-    let told = test.desk.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    let has = |words: &str| told.iter().any(|it| it.starts_with(words));
+    let reported = test.cluster.reported();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    let has = |words: &str| reported.iter().any(|it| it.starts_with(words));
     let not_ours = "CMONObjectNotOurs ConfigMap triton-cmon-scrape: ";
-    assert!(has(not_ours), "{told:?}");
-    assert!(has("MachineOwnedByOtherCluster Node k8s-2: "), "{told:?}");
+    assert!(has(not_ours), "{reported:?}");
+    assert!(
+        has("MachineOwnedByOtherCluster Node k8s-2: "),
+        "{reported:?}"
+    );
     // Its node says that it is ours by now.
-    let mut node = test.desk.node(2);
+    let mut node = test.cluster.node(2);
     let key = "cloud.tritoncompute/take_over".to_owned();
     node.annotations.insert(key, "true".to_owned());
-    test.desk.change(2, Some(node));
+    test.cluster.change(2, Some(node));
     until_grouped(&test, 2..=2).await;
     assert_eq!(test.tag(2, "bowline.node").as_deref(), Some(UID));
 }

@@ -21,7 +21,7 @@ async fn until_all(test: &Harness, count: u32, is_up: u8) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_series_are_shown_with_whose_they_are() {
+async fn all_series_are_shown_with_their_owners() {
     let mut test = Harness::new(3);
     test.open_cmon();
     test.start("export");
@@ -52,7 +52,7 @@ async fn all_series_are_shown_with_whose_they_are() {
     assert_eq!(test.discovered().len(), 3);
     let group = test.tag(1, "bowline.cmon");
     assert_eq!(group.as_deref(), Some("k8s-kubernetes"));
-    assert_eq!(test.desk.told(), Vec::<String>::new());
+    assert_eq!(test.cluster.reported(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn machines_that_cannot_be_read_are_down_and_those_that_do_not_run_are_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_not_the_accounts_any_more_is_told() {
+async fn a_key_that_is_not_the_accounts_any_more_is_reported() {
     let mut test = Harness::new(1);
     test.open_cmon();
     test.start("export");
@@ -80,10 +80,10 @@ async fn a_key_that_is_not_the_accounts_any_more_is_told() {
     test.sim.remove_keys("acme").unwrap();
     test.until("it is down", |it| up(it, 1, 0)).await;
     sleep(Duration::from_secs(300)).await;
-    let told = test.desk.told();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = test.cluster.reported();
+    assert_eq!(reported.len(), 1, "{reported:?}");
     let expected = "CMONKeyNotUsable Secret triton-cmon-client: ";
-    assert!(told[0].starts_with(expected), "{told:?}");
+    assert!(reported[0].starts_with(expected), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,5 @@
-//! A data center, its metrics service, a cluster, and the provider that does its chores between them.
+//! A data center, its metrics service, a cluster, and the provider that does its chores between
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+use crate::cluster::FakeCluster;
 pub(crate) use crate::common::{CLUSTER as UID, id};
 use crate::common::{simulation, sources};
-use crate::desk::Desk;
 
 pub(crate) const CMON: &str = "cmon.eg-1.cns.example.com";
 /// Simulated time after which a wait is given up.
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Harness {
     simulation: Simulation<Simulated>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) cluster: Arc<FakeCluster>,
     pub(crate) provider: Option<Arc<Triton>>,
     pub(crate) registry: Registry,
     working: Option<AbortHandle>,
@@ -39,17 +40,17 @@ impl Harness {
     /// With machines and nodes `k8s-1` to `k8s-<count>`.
     pub(crate) fn new(count: u32) -> Self {
         let services = [("cmon".to_owned(), format!("https://{CMON}:9163"))];
-        let scene = Fixture {
+        let fixture = Fixture {
             services: services.into(),
             ..Fixture::default()
         };
-        let desk = Arc::new(Desk::default());
+        let cluster = Arc::new(FakeCluster::default());
         for number in 1..=count {
-            desk.add(number);
+            cluster.add(number);
         }
         Self {
-            simulation: simulation(scene, count),
-            desk,
+            simulation: simulation(fixture, count),
+            cluster,
             provider: None,
             registry: Registry::default(),
             working: None,
@@ -89,10 +90,10 @@ impl Harness {
         self.registry = Registry::default();
         let metrics = TritonMetrics::register(&mut self.registry);
         let provider = build(sources, &surroundings, &metrics).unwrap();
-        let (working, desk) = (Arc::clone(&provider), Arc::clone(&self.desk));
+        let (working, cluster) = (Arc::clone(&provider), Arc::clone(&self.cluster));
         let working = tokio::spawn(async move {
             let chores = working.chores().expect("it has chores");
-            chores.run(&*desk).await;
+            chores.run(&*cluster).await;
         });
         self.provider = Some(provider);
         self.working = Some(working.abort_handle());

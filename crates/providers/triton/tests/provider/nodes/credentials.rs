@@ -21,7 +21,7 @@ async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
     test.sim.add_key("acme", &line).unwrap();
     let (provider, content) = test.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
     let in_use = || {
-        let client = provider.site().api().client();
+        let client = provider.data_center().api().client();
         client.signer().key_id().to_owned()
     };
     let id_of = |fingerprint: &str| format!("/acme/keys/{fingerprint}");
@@ -55,7 +55,7 @@ async fn a_file_that_changes_is_read_again() {
     let test = Harness::new(1);
     let (provider, folder) = test.provider_with_file("[Global]\ntriton-user = nobody\n");
     let user = || {
-        let client = provider.site().api().client();
+        let client = provider.data_center().api().client();
         client.connection().owner.user.clone()
     };
     assert_eq!(user().as_deref(), Some("nobody"));

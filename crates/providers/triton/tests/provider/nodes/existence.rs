@@ -113,7 +113,8 @@ async fn triton_case_24_many_that_vanish_at_once_are_not_believed_for_ten_minute
     provider.instances().unwrap().canary().await.unwrap();
 }
 
-/// Whether the account is the cluster's is decided for all clouds alike, and no business of the check read.
+/// Whether the account is the cluster's is decided for all clouds alike, and no business of the
+/// check read.
 #[tokio::test(start_paused = true)]
 async fn the_last_machine_of_an_account_may_go_and_a_key_does_not_make_another_account() {
     let test = Harness::new(1);

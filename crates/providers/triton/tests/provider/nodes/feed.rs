@@ -34,11 +34,11 @@ async fn triton_case_25_a_migration_is_seen_within_seconds() {
     let test = Harness::new(3);
     let (cloud, registry) = followed(&test).await;
     assert!(connected(&registry), "{:?}", test.lines());
-    let mut changes = cloud.site().roll().changes();
+    let mut changes = cloud.data_center().machines().changes();
     let there = "c0000000-0000-4000-8000-000000000003";
     test.sim.migrate("k8s-1", there).unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;
-    assert_eq!(told.unwrap().unwrap().len(), 1);
+    let reported = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;
+    assert_eq!(reported.unwrap().unwrap().len(), 1);
     let instance = found(lookup(&cloud, &known(1)).await);
     let label = &instance.extra_labels["cloud.tritoncompute/compute-node"];
     assert_eq!(label, there);

@@ -81,7 +81,7 @@ impl Model {
             .map_or(0, |it| it.members.len())
     }
 
-    /// Does it; says why not if the cloud would refuse it.
+    /// Does it; the error is why the cloud would refuse it.
     pub(super) fn apply(&mut self, step: StepId, action: &Action) -> Option<String> {
         match action {
             Action::AwaitBalancer => {}

@@ -1,5 +1,5 @@
-//! What must hold after every step: no port leads to members of another, and no monitor asks for what a member does not
-//! serve.
+//! What must hold after every step: no port leads to members of another, and no monitor asks for
+//! what a member does not serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ type Port = (String, u16);
 pub(super) struct Paths {
     /// For each port the ports of the nodes that it led to before, and that it is to lead to.
     node_ports: BTreeMap<Port, BTreeSet<u16>>,
-    /// Monitors that were there before, with the ports at which members of their pool were checked. None if the
-    /// monitor suits every port, or stays because it is what is wanted.
+    /// Monitors that were there before, with the ports at which members of their pool were checked.
+    /// None if the monitor suits every port, or stays because it is what is wanted.
     monitors: BTreeMap<Uuid, Option<BTreeSet<u16>>>,
     /// For each pool by name the ports at which its members are to be checked.
     checked: BTreeMap<String, BTreeSet<u16>>,

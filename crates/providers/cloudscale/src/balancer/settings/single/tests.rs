@@ -45,8 +45,8 @@ fn faults(text: &str) -> Vec<String> {
 
 #[test]
 fn without_it_and_with_an_empty_one_all_ports_have_the_same() {
-    let said = [("pool-algorithm", "source_ip"), ("port-settings", "{}")];
-    for annotations in [&said[..1], &said] {
+    let given = [("pool-algorithm", "source_ip"), ("port-settings", "{}")];
+    for annotations in [&given[..1], &given] {
         let mut ports = good(annotations);
         assert_eq!(ports.len(), 5);
         assert_eq!(ports[0].algorithm, "source_ip");
@@ -227,16 +227,16 @@ const WORDS: [(&str, &str); 4] = [
 /// Each row is a key, what it stands for, and what has to be in the only message about it beside
 /// the annotation and the key.
 #[track_caller]
-fn told(table: &str) {
-    for [port, said, told] in rows(table) {
-        let text = format!("{{\"{port}\": {said}}}");
+fn reported(table: &str) {
+    for [port, given, reported] in rows(table) {
+        let text = format!("{{\"{port}\": {given}}}");
         let faults = faults(&text);
         let [fault] = faults.as_slice() else {
             panic!("{text}: {faults:?}");
         };
         let start = format!("annotation {}: port {port:?}: ", PORT_SETTINGS.key);
         assert!(fault.starts_with(&start), "{fault}");
-        for part in told.split(" … ") {
+        for part in reported.split(" … ") {
             let words = WORDS.iter().find(|(word, _)| part.starts_with(word));
             let words = words.map(|(word, words)| part.replace(word, words));
             says(fault, &words.unwrap_or_else(|| part.to_owned()));
@@ -245,8 +245,8 @@ fn told(table: &str) {
 }
 
 #[test]
-fn a_key_that_is_no_port_is_told_with_the_ports() {
-    told(
+fn a_key_that_is_no_port_is_reported_with_the_ports() {
+    reported(
         "
         8080   | {} | no such port … allowed is 80/tcp (http), 443/tcp (https), 53/tcp
         8080   | 7  | no such port … 9090/tcp
@@ -260,8 +260,8 @@ fn a_key_that_is_no_port_is_told_with_the_ports() {
 }
 
 #[test]
-fn what_is_no_setting_of_ports_is_told_with_the_settings() {
-    told(
+fn what_is_no_setting_of_ports_is_reported_with_the_settings() {
+    reported(
         r#"
         80 | null  | null is not allowed … a JSON object of settings
         80 | []    | [] is not allowed
@@ -277,8 +277,8 @@ fn what_is_no_setting_of_ports_is_told_with_the_settings() {
 }
 
 #[test]
-fn a_value_of_another_type_is_told_with_what_is_allowed() {
-    told(
+fn a_value_of_another_type_is_reported_with_what_is_allowed() {
+    reported(
         r#"
         80 | {"timeout-client-data-ms": "5"} | timeout-client-data-ms: "5" is not … ABOVE
         80 | {"timeout-client-data-ms": "5"} | , as a JSON number
@@ -292,8 +292,8 @@ fn a_value_of_another_type_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_value_out_of_range_is_told_with_what_is_allowed() {
-    told(
+fn a_value_out_of_range_is_reported_with_what_is_allowed() {
+    reported(
         r#"
         80 | {"timeout-client-data-ms": 0} | timeout-client-data-ms: 0 is not … ABOVE
         80 | {"health-monitor-delay-s": -3} | health-monitor-delay-s: -3 is not … ABOVE
@@ -308,8 +308,8 @@ fn a_value_out_of_range_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn what_means_nothing_for_the_port_is_told() {
-    told(
+fn what_means_nothing_for_the_port_is_reported() {
+    reported(
         r#"
         53/udp  | {"pool-protocol": "proxy"} | UDP ports always use udp
         dns-udp | {"pool-protocol": "proxy"} | UDP ports always use udp
@@ -318,7 +318,7 @@ fn what_means_nothing_for_the_port_is_told() {
 }
 
 #[test]
-fn a_port_that_is_there_twice_is_told() {
+fn a_port_that_is_there_twice_is_reported() {
     let twice = faults(r#"{"80": {}, "80": {}}"#);
     assert_eq!(twice.len(), 1, "{twice:?}");
     says(&twice[0], r#"port "80": it is there twice"#);
@@ -327,9 +327,9 @@ fn a_port_that_is_there_twice_is_told() {
             "80/tcp": {"timeout-client-data-ms": 2, "timeout-member-data-ms": 2}}"#,
     );
     assert_eq!(same.len(), 1, "{same:?}");
-    let told =
+    let reported =
         r#"port "80/tcp": timeout-client-data-ms: 2: port "http" is the same and says it too"#;
-    says(&same[0], told);
+    says(&same[0], reported);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn what_is_wrong_with_one_port_leaves_the_others_as_said() {
 }
 
 #[test]
-fn only_so_many_mistakes_are_told() {
+fn only_so_many_mistakes_are_reported() {
     let words: Vec<String> = (0..30).map(|it| format!("\"w{it}\": 1")).collect();
     let faults = faults(&format!("{{\"80\": {{{}}}}}", words.join(",")));
     assert_eq!(faults.len(), TOLD + 1);

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::ClbActions;
 use crate::balancer::clb::backend::Form;
 use crate::balancer::clb::plan::{LabelChange, Labelling};
-use crate::balancer::names;
-use crate::tags::{About, Settled};
+use crate::balancer::dns_names;
+use crate::tags::{About, TagOutcome};
 
 /// How often a name that is not there yet is looked for.
 const NAME_PAUSE: Duration = Duration::from_millis(2500);
@@ -25,38 +25,38 @@ const UNLABELLED_PAUSE: Duration = Duration::from_secs(60);
 
 impl ClbActions {
     pub(super) async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
-        self.shared.site.api.set_cns_enabled(true).await?;
+        self.shared.data_center.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
-        self.shared.site.forget();
+        self.shared.data_center.forget();
         self.sooner(SOON);
         Ok(StepOutcome::Done)
     }
 
-    /// Writes the label of one machine, and of no other: it is over when the write is on its way, or cannot be made for
-    /// now.
+    /// Writes the label of one machine, and of no other: it is over when the write is on its way,
+    /// or cannot be made for now.
     pub(super) async fn label(
         &mut self,
         id: Uuid,
         label: &str,
         change: LabelChange,
     ) -> Result<StepOutcome, CloudError> {
-        let keeper = Arc::clone(&self.shared.keeper);
+        let reconciler = Arc::clone(&self.shared.tags);
         let about = match change {
             LabelChange::On => {
-                keeper.tell(id, label, Some(BTreeSet::from([None])));
+                reconciler.want(id, label, Some(BTreeSet::from([None])));
                 About::Label(label)
             }
             LabelChange::Off => {
-                keeper.tell(id, label, None);
+                reconciler.want(id, label, None);
                 About::Label(label)
             }
             LabelChange::Left => {
-                keeper.release(id);
+                reconciler.release(id);
                 About::Machine
             }
         };
-        match keeper.settle(&self.cluster, id, about).await {
-            Ok(Settled::Working { after }) if !keeper.is_on_its_way(id, about) => {
+        match reconciler.reconcile(&self.cluster, id, about).await {
+            Ok(TagOutcome::Working { after }) if !reconciler.is_on_its_way(id, about) => {
                 Ok(StepOutcome::Wait {
                     what: format!("machine {id} to be free for a change"),
                     after,
@@ -71,7 +71,8 @@ impl ClbActions {
         }
     }
 
-    /// Asks until all nodes show it, or cannot for now: nobody waits for a machine whose compute node is down.
+    /// Waits until all nodes show it, or cannot for now: a machine on a dead compute node holds up
+    /// nothing.
     pub(super) async fn await_labels(
         &mut self,
         labelling: &Labelling,
@@ -82,22 +83,24 @@ impl ClbActions {
             off,
             left,
         } = labelling;
-        let keeper = Arc::clone(&self.shared.keeper);
+        let reconciler = Arc::clone(&self.shared.tags);
         let machines: BTreeSet<Uuid> = on.keys().chain(off.keys()).copied().collect();
         let about = About::Label(label);
-        let mut answers = keeper.settle_all(&self.cluster, &machines, about).await;
+        let mut answers = reconciler
+            .reconcile_all(&self.cluster, &machines, about)
+            .await;
         let released: BTreeSet<Uuid> = left.keys().copied().collect();
         answers.extend(
-            keeper
-                .settle_all(&self.cluster, &released, About::Machine)
+            reconciler
+                .reconcile_all(&self.cluster, &released, About::Machine)
                 .await,
         );
         let mut wait: Option<Duration> = None;
         let (mut good, mut failed) = (0, None);
         for (id, answer) in answers {
             match answer {
-                Ok(Settled::Done | Settled::Gone) => good += 1,
-                Ok(Settled::Working { after }) => {
+                Ok(TagOutcome::Done | TagOutcome::Gone) => good += 1,
+                Ok(TagOutcome::Working { after }) => {
                     wait = Some(wait.map_or(after, |wait| wait.min(after)));
                 }
                 Ok(other) => {
@@ -131,13 +134,13 @@ impl ClbActions {
     /// Waits for the better name, and not for ever.
     pub(super) async fn await_name(&mut self, step: StepId) -> StepOutcome {
         self.is_new(step);
-        let Some(wanted) = self.told.names.clone() else {
+        let Some(wanted) = self.facts.names.clone() else {
             return StepOutcome::Done;
         };
-        let known = names::read(&self.shared, &self.told.members, NAME_PAUSE).await;
+        let known = dns_names::read(&self.shared, &self.facts.targets, NAME_PAUSE).await;
         let shown = known.values().flatten().any(|it| *it == wanted.qualified);
         if shown {
-            self.told.form = Form::Qualified;
+            self.facts.form = Form::Qualified;
         } else if self.lasting(step) < NAME_LIMIT {
             return StepOutcome::Wait {
                 what: format!("{} to be published by CNS", wanted.qualified),

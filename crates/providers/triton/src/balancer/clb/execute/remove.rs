@@ -22,9 +22,9 @@ impl ClbActions {
         Ok(done)
     }
 
-    /// Destroys a machine whose tags say, right now, that it is this Service's.
+    /// Destroys a machine if its tags, read right now, name this Service.
     pub(super) async fn delete(&mut self, id: Uuid) -> Result<StepOutcome, CloudError> {
-        let Some(machine) = observe::one(&self.shared.site, id).await? else {
+        let Some(machine) = observe::one(&self.shared.data_center, id).await? else {
             return Ok(StepOutcome::Done);
         };
         if machine.deletion_protection {
@@ -38,12 +38,12 @@ impl ClbActions {
         if !is_ours(&machine, &self.cluster, &self.service.uid) {
             let name = &machine.name;
             let message = format!(
-                "machine {name} ({id}) does not say any more that it is this Service's, and stays"
+                "the tags of machine {name} ({id}) do not name this Service any more: it stays"
             );
             return Err(error(CloudErrorKind::Conflict, message));
         }
-        self.shared.site.api.delete_machine(id).await?;
-        self.shared.site.roll.invalidate();
+        self.shared.data_center.api.delete_machine(id).await?;
+        self.shared.data_center.machines.invalidate();
         Ok(StepOutcome::Done)
     }
 
@@ -53,7 +53,7 @@ impl ClbActions {
         id: Uuid,
     ) -> Result<StepOutcome, CloudError> {
         self.is_new(step);
-        let machine = observe::one(&self.shared.site, id).await?;
+        let machine = observe::one(&self.shared.data_center, id).await?;
         let Some(machine) = machine.filter(|it| !it.state.is_over()) else {
             self.shared.clb.is_gone(&self.service.uid, id);
             return Ok(StepOutcome::Done);

@@ -1,4 +1,5 @@
-//! Changes of machines in place. The cloud makes them some time later: each is looked for until it shows.
+//! Changes of machines in place. The cloud applies them some time later: each is followed until it
+//! shows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,18 +11,18 @@ use super::{ClbActions, error};
 use crate::api::{Machine, MachineAction, TagValue};
 use crate::balancer::clb::machines::{NAMES_TAG, UID_TAG};
 use crate::balancer::clb::metadata::{Difference, OURS, PORTMAP};
-use crate::balancer::clb::shared::{Claim, SharedMap, View};
-use crate::balancer::clb::{observe, portmap, share};
+use crate::balancer::clb::shared_map::{Claim, SharedMap, View};
+use crate::balancer::clb::{observe, portmap, shared_appliance};
 
-/// When to ask again for the turn on a port map that another Service is changing.
-const TURN_PAUSE: Duration = Duration::from_secs(1);
+/// When to try again for a port map that another Service is changing.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 impl ClbActions {
     async fn read(&self, id: Uuid) -> Result<Machine, CloudError> {
-        let machine = observe::one(&self.shared.site, id).await?;
+        let machine = observe::one(&self.shared.data_center, id).await?;
         machine.ok_or_else(|| {
             let message = format!("machine {id} is gone");
-            error(CloudErrorKind::Conflict, message).retry_after(Some(TURN_PAUSE))
+            error(CloudErrorKind::Conflict, message).retry_after(Some(LOCK_PAUSE))
         })
     }
 
@@ -32,17 +33,15 @@ impl ClbActions {
         id: Uuid,
         tags: &BTreeMap<String, String>,
     ) -> Result<StepOutcome, CloudError> {
-        if self.is_new(step) {
+        if !self.begun.contains_key(&step) {
             let machine = self.read(id).await?;
             let other = machine.tags.get(UID_TAG).map(ToString::to_string);
             if other.is_some_and(|it| it != self.service.uid) {
                 let message = format!("machine {id} is another Service's by now");
                 return Err(error(CloudErrorKind::Conflict, message));
             }
-            self.add_tags(id, tags).await?;
         }
-        let shows = self.has_tags(id, tags).await?;
-        Ok(self.shown(step, id, shows))
+        self.tag(step, id, tags).await
     }
 
     pub(super) async fn tag(
@@ -62,7 +61,11 @@ impl ClbActions {
         let tags = tags
             .iter()
             .map(|(key, value)| (key.clone(), TagValue::from(value.as_str())));
-        self.shared.site.api.add_tags(id, &tags.collect()).await?;
+        self.shared
+            .data_center
+            .api
+            .add_tags(id, &tags.collect())
+            .await?;
         Ok(())
     }
 
@@ -71,7 +74,7 @@ impl ClbActions {
         id: Uuid,
         tags: &BTreeMap<String, String>,
     ) -> Result<bool, CloudError> {
-        let there = self.shared.site.api.tags(id).await?;
+        let there = self.shared.data_center.api.tags(id).await?;
         let text = |key: &String| there.get(key).and_then(TagValue::as_text);
         Ok(tags.iter().all(|(key, value)| text(key) == Some(value)))
     }
@@ -82,7 +85,7 @@ impl ClbActions {
         step: StepId,
         id: Uuid,
     ) -> Result<StepOutcome, CloudError> {
-        let api = &self.shared.site.api;
+        let api = &self.shared.data_center.api;
         if !self.begun.contains_key(&step) {
             api.delete_tag(id, NAMES_TAG).await?;
         }
@@ -98,7 +101,7 @@ impl ClbActions {
         difference: &Difference,
     ) -> Result<StepOutcome, CloudError> {
         let is_new = self.is_new(step);
-        let api = &self.shared.site.api;
+        let api = &self.shared.data_center.api;
         let Difference { set, removed } = difference;
         if is_new {
             if !set.is_empty() {
@@ -157,31 +160,31 @@ impl ClbActions {
         shows: impl Fn(&Machine) -> bool,
     ) -> Result<StepOutcome, CloudError> {
         if self.is_new(step) {
-            self.shared.site.api.act(id, action).await?;
+            self.shared.data_center.api.act(id, action).await?;
         }
         let shows = shows(&self.read(id).await?);
         Ok(self.shown(step, id, shows))
     }
 
-    /// Brings the Service's entries into a port map that others write too, or out of it: one Service at a time,
-    /// beginning with what is there now.
+    /// Brings the Service's entries into a port map that others write too, or out of it: one
+    /// Service at a time, beginning with what is there now.
     pub(super) async fn share_map(
         &mut self,
         step: StepId,
         id: Uuid,
         brings: bool,
     ) -> Result<StepOutcome, CloudError> {
-        if !self.turns.contains_key(&step) {
-            let Some(turn) = self.shared.clb.turns.try_lock(id) else {
+        if !self.map_locks.contains_key(&step) {
+            let Some(lock) = self.shared.clb.map_locks.try_lock(id) else {
                 return Ok(StepOutcome::Wait {
                     what: format!("another Service to change the port map of machine {id}"),
-                    after: TURN_PAUSE,
+                    after: LOCK_PAUSE,
                 });
             };
-            self.turns.insert(step, turn);
+            self.map_locks.insert(step, lock);
         }
-        let there = self.shared.site.api.metadata(id).await?;
-        let map = share::map_of(&there);
+        let there = self.shared.data_center.api.metadata(id).await?;
+        let map = shared_appliance::map_of(&there);
         let wanted = self.wanted_map(id, &map, brings);
         if wanted == map {
             return Ok(self.shown(step, id, true));
@@ -197,10 +200,10 @@ impl ClbActions {
         let view = View {
             map,
             labels: &self.labels,
-            others: self.told.sharing.get(&id).unwrap_or(&none),
+            others: self.facts.sharing.get(&id).unwrap_or(&none),
         };
-        let name = self.told.names.as_ref().filter(|_| brings);
-        let name = name.map(|names| names.of(self.told.form));
+        let name = self.facts.names.as_ref().filter(|_| brings);
+        let name = name.map(|names| names.of(self.facts.form));
         let entries =
             name.and_then(|name| portmap::entries(&self.service, &self.settings, name).ok());
         let own = Claim::of(&self.service);
@@ -210,7 +213,7 @@ impl ClbActions {
 
     /// An empty record or map is none.
     async fn write_map(&self, id: Uuid, map: &SharedMap) -> Result<(), CloudError> {
-        let api = &self.shared.site.api;
+        let api = &self.shared.data_center.api;
         let pairs = [(PORTMAP, &map.portmap), (OURS, &map.record)];
         let set = pairs.iter().filter(|(_, text)| !text.is_empty());
         let set: BTreeMap<String, String> = set

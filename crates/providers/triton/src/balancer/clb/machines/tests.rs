@@ -60,18 +60,18 @@ fn machine(id: u128, name: &str) -> Machine {
 
 /// `kept | missing | leaving`, by ids and seats.
 fn sorted(blueprint: &Blueprint, found: &[Machine]) -> String {
-    let lineup = blueprint.lineup(found, &networks());
+    let diff = blueprint.diff(found, &networks());
     let id = |machine: &Machine| machine.id.as_u128();
-    let kept = lineup.kept.iter();
+    let kept = diff.kept.iter();
     let kept: Vec<_> = kept
-        .map(|(seat, it)| format!("{seat}:{}", id(it)))
+        .map(|(ordinal, it)| format!("{ordinal}:{}", id(it)))
         .collect();
-    let leaving = lineup.leaving.iter().map(|it| {
+    let leaving = diff.leaving.iter().map(|it| {
         let mark = if it.is_replaced { "!" } else { "" };
         format!("{}{mark}", id(&it.machine))
     });
     let (kept, leaving) = (kept.join(" "), leaving.collect::<Vec<_>>().join(" "));
-    format!("{kept} | {:?} | {leaving}", lineup.missing)
+    format!("{kept} | {:?} | {leaving}", diff.missing)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn seats_stand_in_names() {
     assert_eq!(blueprint.name(0), "kubernetes-clb-3f0c2a9e-0");
     let former = blueprint.former_name(1, Uuid::from_u128(0xabcd_ef01 << 96));
     assert_eq!(former, "kubernetes-clb-3f0c2a9e-1-abcdef");
-    for (name, seat) in [
+    for (name, ordinal) in [
         ("kubernetes-clb-3f0c2a9e-0", Some(0)),
         ("kubernetes-clb-3f0c2a9e-7", Some(7)),
         ("kubernetes-clb-3f0c2a9e-07", None),
@@ -88,7 +88,7 @@ fn seats_stand_in_names() {
         ("kubernetes-clb-3f0c2a9e", None),
         ("web", None),
     ] {
-        assert_eq!(blueprint.seat(&machine(1, name)), seat, "{name}");
+        assert_eq!(blueprint.ordinal(&machine(1, name)), ordinal, "{name}");
     }
     let mut longest = blueprint;
     longest.stem = stem(&"c".repeat(40), UID);
@@ -97,7 +97,7 @@ fn seats_stand_in_names() {
 
 #[test]
 fn machines_keep_their_seats_and_others_are_missing_or_too_many() {
-    let named = |id, seat: u8| machine(id, &format!("kubernetes-clb-3f0c2a9e-{seat}"));
+    let named = |id, ordinal: u8| machine(id, &format!("kubernetes-clb-3f0c2a9e-{ordinal}"));
     let web = || machine(9, "web");
     for (replicas, machines, expected) in [
         (1, vec![], " | [0] | "),
@@ -154,7 +154,7 @@ fn what_cannot_be_changed_is_replaced_and_what_is_not_known_is_not() {
 }
 
 #[test]
-fn a_machine_is_ours_only_if_it_says_whose_and_what_for() {
+fn a_machine_is_ours_only_if_it_names_cluster_and_service() {
     let ours = machine(1, "x");
     assert!(is_ours(&ours, CLUSTER, UID));
     assert!(!is_ours(&ours, "other", UID) && !is_ours(&ours, CLUSTER, "other"));

@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    AWAITED, Action, Farewell, Labelling, PlanBuilder, Planned, Rules, protected, push_label,
+    AWAITED, Action, Departure, Labelling, PlanBuilder, Planned, Rules, protected, push_label,
     push_removal, push_rules,
 };
 use crate::api::{Machine, MachineState, TagValue};
-use crate::balancer::clb::machines::{Blueprint, Leaving, Lineup, NAMES_TAG, SERVICE_TAG};
-use crate::balancer::clb::memory::Hold;
+use crate::balancer::clb::machines::{Blueprint, Leaving, NAMES_TAG, ReplicaDiff, SERVICE_TAG};
 use crate::balancer::clb::metadata::Difference;
-use crate::balancer::parts::{MACHINE, NAME, change, new, remark, seen};
+use crate::balancer::clb::state::Hold;
+use crate::balancer::steps::{MACHINE, NAME, change, new, note, seen};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) labelling: &'a Labelling,
     /// The name to wait for before the first machine is made.
     pub(crate) awaited: Option<&'a str>,
-    /// What a new machine is to be told, for people.
+    /// The metadata of a new machine, for the preview.
     pub(crate) metadata: &'a BTreeMap<String, String>,
     /// What is to be changed in the metadata of machines that stay.
     pub(crate) differences: &'a BTreeMap<Uuid, Difference>,
@@ -37,11 +37,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) rules: &'a Rules,
 }
 
-/// The plan for machines that are to be as the blueprint says.
-pub(crate) fn reconcile(wanted: &Wanted<'_>, lineup: &Lineup) -> Planned {
+/// The plan that brings the machines to the blueprint.
+pub(crate) fn reconcile(wanted: &Wanted<'_>, diff: &ReplicaDiff) -> Planned {
     let mut planner = Planner {
         wanted,
-        lineup,
+        diff,
         out: Planned::default(),
         base: Vec::new(),
         ready: Vec::new(),
@@ -57,7 +57,7 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, lineup: &Lineup) -> Planned {
 
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
-    lineup: &'a Lineup,
+    diff: &'a ReplicaDiff,
     out: Planned,
     /// What new machines have to wait for.
     base: Vec<StepId>,
@@ -84,12 +84,12 @@ impl<'a> Planner<'a> {
         self.base.extend(step);
     }
 
-    /// An address that only one machine can have, and the name of one that came to nothing, are free before the next
-    /// one is made.
+    /// An address that only one machine can have, and the name of one that came to nothing, are
+    /// free before the next one is made.
     fn make_room(&mut self) {
         let wanted = self.wanted;
         for leaving in self.in_the_way() {
-            let why = if leaving.is_ruined {
+            let why = if leaving.has_failed {
                 leaving.why.clone()
             } else {
                 format!("{}, and its successor gets its address", leaving.why)
@@ -98,23 +98,23 @@ impl<'a> Planner<'a> {
             let gone = push_removal(self.builder(), machine, &why, wanted.may_unprotect, &base);
             match gone {
                 Some(gone) => self.base.push(gone),
-                None => self.tell_protected(machine),
+                None => self.report_protected(machine),
             }
         }
     }
 
     /// Machines that go and have the one address, or came to nothing.
     fn in_the_way(&self) -> Vec<&'a Leaving> {
-        let (blueprint, lineup) = (self.wanted.blueprint, self.lineup);
+        let (blueprint, diff) = (self.wanted.blueprint, self.diff);
         let taken = |it: &&Leaving| {
-            it.is_ruined || it.is_replaced && blueprint.has_the_address(&it.machine)
+            it.has_failed || it.is_replaced && blueprint.has_the_address(&it.machine)
         };
-        lineup.leaving.iter().filter(taken).collect()
+        diff.leaving.iter().filter(taken).collect()
     }
 
     fn missing(&mut self) {
-        let (wanted, lineup) = (self.wanted, self.lineup);
-        if lineup.missing.is_empty() {
+        let (wanted, diff) = (self.wanted, self.diff);
+        if diff.missing.is_empty() {
             return;
         }
         if let Some(hold) = wanted.hold {
@@ -126,55 +126,55 @@ impl<'a> Planner<'a> {
         }
         if let Some(name) = wanted.awaited {
             let (object, base) = (new(NAME, name), self.base.clone());
-            let remark = remark(Impact::None, Some(AWAITED), &base);
-            let step = self.builder().wait(object, &remark, Action::AwaitName);
+            let note = note(Impact::None, Some(AWAITED), &base);
+            let step = self.builder().wait(object, &note, Action::AwaitName);
             self.base.push(step);
         }
-        for seat in lineup.missing.clone() {
-            self.create(seat);
+        for ordinal in diff.missing.clone() {
+            self.create(ordinal);
         }
     }
 
-    fn create(&mut self, seat: u8) {
+    fn create(&mut self, ordinal: u8) {
         let wanted = self.wanted;
-        let name = wanted.blueprint.name(seat);
+        let name = wanted.blueprint.name(ordinal);
         let mut needs = self.base.clone();
         let in_the_way: BTreeSet<Uuid> = self.in_the_way().iter().map(|it| it.machine.id).collect();
-        let mut leaving = self.lineup.leaving.iter();
+        let mut leaving = self.diff.leaving.iter();
         let former = leaving.find(|it| it.machine.name == name);
         if let Some(former) = former.filter(|it| !in_the_way.contains(&it.machine.id)) {
             let id = former.machine.id;
-            let other = wanted.blueprint.former_name(seat, id);
+            let other = wanted.blueprint.former_name(ordinal, id);
             let changes = vec![change("name", &*name, &*other)];
             let why = format!("it makes room for its successor: {}", former.why);
             let (object, why) = (
                 seen(&former.machine),
-                remark(Impact::None, Some(&why), &needs),
+                note(Impact::None, Some(&why), &needs),
             );
             let action = Action::Rename { id, name: other };
             let step = self.out.builder.change(object, changes, &why, action);
             needs.push(step);
         }
-        let machine = wanted.blueprint.machine(seat, wanted.metadata.clone());
+        let machine = wanted.blueprint.machine(ordinal, wanted.metadata.clone());
         let shown = shown(&machine.body());
-        let why = remark(Impact::None, None, &needs);
-        let action = Action::Create { seat };
+        let why = note(Impact::None, None, &needs);
+        let action = Action::Create { ordinal };
         let made = self
             .out
             .builder
             .create(new(MACHINE, &name), &shown, &why, action);
         let needs = [made];
-        let why = remark(Impact::None, Some("it is being made"), &needs);
-        let action = Action::AwaitRunning { seat };
+        let why = note(Impact::None, Some("it is being made"), &needs);
+        let action = Action::AwaitRunning { ordinal };
         let ready = self.out.builder.wait(new(MACHINE, &name), &why, action);
         self.ready.push(ready);
     }
 
     fn kept(&mut self) {
-        let lineup = self.lineup;
-        for (seat, machine) in &lineup.kept {
+        let diff = self.diff;
+        for (ordinal, machine) in &diff.kept {
             self.adopt(machine);
-            self.power(*seat, machine);
+            self.power(*ordinal, machine);
             self.metadata(machine);
             self.tags(machine);
             self.protection(machine);
@@ -188,22 +188,21 @@ impl<'a> Planner<'a> {
         let tags = &self.wanted.blueprint.tags;
         let changes = tag_changes(machine, tags);
         let why = "it is the machine of the former controller for this Service";
-        let remark = remark(Impact::InPlace, Some(why), &[]);
+        let note = note(Impact::InPlace, Some(why), &[]);
         let action = Action::Adopt {
             id: machine.id,
             tags: tags.clone(),
         };
-        self.builder()
-            .change(seen(machine), changes, &remark, action);
+        self.builder().change(seen(machine), changes, &note, action);
     }
 
-    fn power(&mut self, seat: u8, machine: &Machine) {
+    fn power(&mut self, ordinal: u8, machine: &Machine) {
         let mut needs = Vec::new();
         match machine.state {
             MachineState::Stopped => {
                 let changes = vec![change("state", "stopped", "running")];
-                let why = remark(Impact::None, Some("a load balancer has to run"), &[]);
-                let action = Action::Start { seat };
+                let why = note(Impact::None, Some("a load balancer has to run"), &[]);
+                let action = Action::Start { ordinal };
                 needs.push(self.builder().change(seen(machine), changes, &why, action));
                 let text = format!("machine {} ({}) was stopped", machine.name, machine.id);
                 self.notice(false, "CLBStarted", format!("{text}, and is started"));
@@ -211,8 +210,8 @@ impl<'a> Planner<'a> {
             MachineState::Provisioning => {}
             _ => return,
         }
-        let why = remark(Impact::None, Some("it does not run yet"), &needs);
-        let action = Action::AwaitRunning { seat };
+        let why = note(Impact::None, Some("it does not run yet"), &needs);
+        let action = Action::AwaitRunning { ordinal };
         let step = self.out.builder.wait(seen(machine), &why, action);
         self.ready.push(step);
     }
@@ -238,9 +237,9 @@ impl<'a> Planner<'a> {
             id: machine.id,
             difference: difference.clone(),
         };
-        let remark = remark(Impact::InPlace, None, &self.base);
+        let note = note(Impact::InPlace, None, &self.base);
         let builder = &mut self.out.builder;
-        builder.change(seen(machine), changes, &remark, action);
+        builder.change(seen(machine), changes, &note, action);
     }
 
     /// Tags that somebody took away, and another label. One that is taken over gets them anyway.
@@ -266,9 +265,8 @@ impl<'a> Planner<'a> {
             id: machine.id,
             tags,
         };
-        let remark = remark(Impact::InPlace, None, &[]);
-        self.builder()
-            .change(seen(machine), changes, &remark, action);
+        let note = note(Impact::InPlace, None, &[]);
+        self.builder().change(seen(machine), changes, &note, action);
     }
 
     fn protection(&mut self, machine: &Machine) {
@@ -277,11 +275,10 @@ impl<'a> Planner<'a> {
             return;
         };
         let changes = vec![change("deletion_protection", !on, on)];
-        let remark = remark(Impact::None, None, &[]);
+        let note = note(Impact::None, None, &[]);
         let id = machine.id;
         let action = Action::Protect { id, on };
-        self.builder()
-            .change(seen(machine), changes, &remark, action);
+        self.builder().change(seen(machine), changes, &note, action);
     }
 
     /// Rules, and only then the firewalls that need them.
@@ -289,35 +286,35 @@ impl<'a> Planner<'a> {
         let first = self.out.builder.plan.steps.len();
         push_rules(&mut self.out.builder, self.wanted.rules);
         let rules: Vec<StepId> = (first..self.out.builder.plan.steps.len()).collect();
-        let lineup = self.lineup;
-        for machine in lineup.kept.values() {
+        let diff = self.diff;
+        for machine in diff.kept.values() {
             if machine.firewall_enabled || !self.wanted.blueprint.firewall {
                 continue;
             }
             let changes = vec![change("firewall_enabled", false, true)];
-            let remark = remark(Impact::InPlace, None, &rules);
+            let note = note(Impact::InPlace, None, &rules);
             let action = Action::Firewall(machine.id);
             self.out
                 .builder
-                .change(seen(machine), changes, &remark, action);
+                .change(seen(machine), changes, &note, action);
         }
     }
 
     fn leaving(&mut self) {
-        let held = self.wanted.hold.is_some() && !self.lineup.missing.is_empty();
+        let held = self.wanted.hold.is_some() && !self.diff.missing.is_empty();
         let first: BTreeSet<Uuid> = self.in_the_way().iter().map(|it| it.machine.id).collect();
         let stays = |it: &Leaving| first.contains(&it.machine.id) || (it.is_replaced && held);
-        let leaving = self.lineup.leaving.iter().filter(|it| !stays(it));
+        let leaving = self.diff.leaving.iter().filter(|it| !stays(it));
         let leaving: Vec<Leaving> = leaving.cloned().collect();
-        let farewell = Farewell {
+        let departure = Departure {
             may_unprotect: self.wanted.may_unprotect,
             drained: self.wanted.drained,
             needs: &self.ready,
         };
-        farewell.push(&mut self.out, &leaving);
+        departure.push(&mut self.out, &leaving);
     }
 
-    fn tell_protected(&mut self, machine: &Machine) {
+    fn report_protected(&mut self, machine: &Machine) {
         let (reason, message) = protected(machine);
         self.notice(true, reason, message);
     }
@@ -334,7 +331,7 @@ fn tag_changes(machine: &Machine, tags: &BTreeMap<String, String>) -> Vec<Change
     tags.iter().filter(differs).map(of).collect()
 }
 
-/// What a new machine is asked to be; its name is said already.
+/// The attributes of a new machine, without its name.
 fn shown(body: &Value) -> Map<String, Value> {
     let mut shown = body.as_object().cloned().unwrap_or_default();
     shown.retain(|key, value| {

@@ -38,7 +38,7 @@ fn machine(number: u128, cards: &[(u128, &str)]) -> Machine {
 
 struct Question {
     networks: BTreeMap<Uuid, Network>,
-    members: Vec<Machine>,
+    targets: Vec<Machine>,
     names: BTreeMap<Uuid, Vec<String>>,
     internal: bool,
     network: Option<Uuid>,
@@ -47,10 +47,10 @@ struct Question {
 }
 
 impl Question {
-    fn new(networks: BTreeMap<Uuid, Network>, members: Vec<Machine>) -> Self {
+    fn new(networks: BTreeMap<Uuid, Network>, targets: Vec<Machine>) -> Self {
         Self {
             networks,
-            members,
+            targets,
             names: BTreeMap::new(),
             internal: false,
             network: None,
@@ -60,11 +60,11 @@ impl Question {
     }
 
     fn answer(&self) -> Choice {
-        let members: Vec<&Machine> = self.members.iter().collect();
+        let targets: Vec<&Machine> = self.targets.iter().collect();
         let zones = Zones {
             networks: &self.networks,
             account: ACCOUNT,
-            members: &members,
+            targets: &targets,
             names: &self.names,
             internal: self.internal,
             network: self.network,
@@ -92,7 +92,7 @@ fn said(network: u128, suffix: &str) -> (Option<u128>, String, usize) {
 }
 
 #[test]
-fn a_public_name_is_on_the_network_that_all_members_are_on() {
+fn a_public_name_is_on_the_network_that_all_targets_are_on() {
     let all = || networks(&[(1, true, &["a"]), (2, true, &["b"]), (3, false, &["c"])]);
     let cards = [(3, "10.0.0.1"), (2, "203.0.113.1"), (1, "203.0.113.2")];
     let one = machine(1, &cards);
@@ -106,7 +106,7 @@ fn a_public_name_is_on_the_network_that_all_members_are_on() {
 }
 
 #[test]
-fn of_several_zones_the_one_that_members_have_names_in_is_taken() {
+fn of_several_zones_the_one_that_targets_have_names_in_is_taken() {
     let all = networks(&[(1, true, &["a"]), (2, true, &["b", "aa"])]);
     let one = machine(1, &[(1, "203.0.113.1"), (2, "203.0.113.2")]);
     let mut question = Question::new(all, vec![one]);
@@ -137,10 +137,10 @@ fn an_internal_name_is_on_the_first_card_or_the_lowest_id() {
     question.published = Some("web.prod.svc.acct.c");
     assert_eq!(question.place(), said(1, "svc.acct.a"), "it is public");
     question.published = None;
-    question.members = vec![machine(1, &[(2, "10.0.0.1"), (1, "10.0.1.1")])];
+    question.targets = vec![machine(1, &[(2, "10.0.0.1"), (1, "10.0.1.1")])];
     assert_eq!(question.place(), said(2, "svc.acct.b"));
     // Nobody is on a private one: that of the first card.
-    question.members = vec![machine(1, &[(3, "203.0.113.1")])];
+    question.targets = vec![machine(1, &[(3, "203.0.113.1")])];
     assert_eq!(question.place(), said(3, "svc.acct.c"));
 }
 
@@ -162,7 +162,7 @@ fn a_public_card_of_a_hidden_network_is_on_every_public_entry() {
 }
 
 #[test]
-fn without_suffixes_the_configuration_or_the_members_names_say_the_zone() {
+fn without_suffixes_the_configuration_or_the_targets_names_say_the_zone() {
     let all = networks(&[(1, true, &[])]);
     let mut question = Question::new(all, vec![machine(1, &[(1, "203.0.113.1")])]);
     assert_eq!(question.answer(), Choice::Unknown);
@@ -177,6 +177,6 @@ fn without_suffixes_the_configuration_or_the_members_names_say_the_zone() {
     assert_eq!(question.answer(), Choice::Unclear(zones));
     question.zone = Some("w.example");
     assert_eq!(question.place(), said(1, &suffix("w.example")));
-    question.members.clear();
+    question.targets.clear();
     assert_eq!(question.place(), (None, suffix("w.example"), 0));
 }

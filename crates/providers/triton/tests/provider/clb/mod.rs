@@ -1,8 +1,0 @@
-//! Mode `clb`: load balancer machines.
-
-mod create;
-mod harness;
-mod modes;
-mod remove;
-mod share;
-mod update;

@@ -1,8 +1,0 @@
-//! Nodes and their machines.
-
-mod credentials;
-mod existence;
-mod feed;
-mod harness;
-mod machines;
-mod news;
