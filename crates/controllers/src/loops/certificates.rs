@@ -34,9 +34,9 @@ use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
-use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Lanes, Work, WorkQueue};
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
@@ -49,7 +49,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Looks at requests that were not right before: ten a second, a hundred at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LOOKS_AT_ONCE: u32 = 100;
-/// Requests whose being told is remembered: two for each node of the largest supported cluster.
+/// Requests that are remembered to have been reported: two for each node of the largest supported cluster.
 const REPORTED_LIMIT: usize = 10_000;
 
 /// What the controller is made of.
@@ -86,7 +86,7 @@ pub struct CertificateController {
     clock: Clock,
     queue: WorkQueue<String>,
     waiting: Arc<Waiting>,
-    /// What was told about requests (by uid) that are pending, so that it is told once.
+    /// Why requests (by uid) are pending.
     reported: Reported<String>,
 }
 
@@ -198,7 +198,7 @@ impl CertificateController {
             }
             Err(error) => {
                 let failures = self.queue.failures(&name) + 1;
-                self.tell_failed(&name, &error, failures);
+                self.report_failed(&name, &error, failures);
                 work.failed();
             }
         }

@@ -17,6 +17,7 @@ use bowline_core::{
     Ownership, ProviderEvent, Secret,
 };
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -47,8 +48,8 @@ pub struct ChoresParts {
     pub namespace: String,
     /// Where others in the cluster find our pages.
     pub address: String,
-    /// The lease, by namespace and name.
-    pub lease: (String, String),
+    /// Where events about the manager are shown.
+    pub lease: ObjectReference,
 }
 
 /// Runs the chores of all clouds.
@@ -67,7 +68,7 @@ struct Shared {
     recorder: Recorder,
     cluster_name: String,
     address: String,
-    lease: (String, String),
+    lease: ObjectReference,
     uid: OnceCell<String>,
 }
 
@@ -214,7 +215,8 @@ impl Cluster for CloudCluster {
     }
 
     fn tell(&self, news: ProviderEvent) {
-        crate::loops::provider_events::record(&self.shared.recorder, news, &self.shared.lease);
+        let fact = crate::loops::provider_events::fact(news, &self.shared.lease);
+        self.shared.recorder.emit(fact);
     }
 }
 

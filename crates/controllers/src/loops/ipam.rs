@@ -29,11 +29,12 @@ use tracing::{debug, info, warn};
 use self::reconcile::{AllocationError, AllocationOutcome};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::election::Fence;
-use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::events::{Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
+use crate::report::Fact;
 use crate::serving::Readiness;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,6 @@ pub struct IpamParts {
     pub may_follow_unfinished_writes: bool,
     /// Writes nodes.
     pub writer: NodeWriter,
-    /// Tells people.
     pub recorder: Recorder,
     /// Counts.
     pub metrics: Arc<Metrics>,
@@ -164,12 +164,11 @@ impl IpamController {
         }
     }
 
-    /// Tells people of a node's state, in the originals' words.
-    fn tell(&self, node: &Node, reason: &'static str) {
-        let reference = node_reference(&node.name, &node.uid, None);
+    /// Reports a node's state in the originals' words.
+    fn report_state(&self, node: &Node, reason: &'static str) {
         let message = format!("Node {} status is now: {reason}", node.name);
-        let recorder = &self.parts.recorder;
-        recorder.event(&reference, EventType::Normal, reason, &message);
+        let fact = Fact::normal(node_reference(node), reason, message);
+        self.parts.recorder.emit(fact);
     }
 
     /// Does something with the allocator, alone, and counts what became of it. None before the start.

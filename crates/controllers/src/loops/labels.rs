@@ -27,6 +27,7 @@ use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{Nodes, latest};
 use crate::kube::write::{NodeWriter, WriteError};
 use crate::metrics::{LabelMetrics, Metrics};
+use crate::report::Fact;
 use tokio_util::sync::CancellationToken;
 
 /// How long the first word of a change waits for company. What moves a machine changes it several times within
@@ -216,15 +217,10 @@ impl LabelController {
     }
 
     fn publish(&self, node: &Node, news: &[LabelNews]) {
-        let reference = node_reference(&node.name, &node.uid, None);
         for it in news {
-            let kind = if it.is_warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            };
+            let (kind, about) = (EventType::warning_if(it.is_warning), node_reference(node));
             self.recorder
-                .event(&reference, kind, it.reason, &it.message);
+                .emit(Fact::new(kind, about, it.reason, &it.message));
         }
     }
 }

@@ -11,25 +11,25 @@ mod addresses;
 mod initialize;
 mod marks;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::metadata::Applied;
-use bowline_core::{CloudError, Node, error_chain, stable_labels_to_repair};
+use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use self::initialize::SyncError;
 use crate::clouds::machines::Machines;
 use crate::clouds::owners::OwnerDiscovery;
-use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::events::{Recorder, versioned_node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::{Lru, Reported};
+use crate::lru::Lru;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
+use crate::report::{Fact, Reported, emit};
 use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
@@ -74,12 +74,12 @@ pub struct NodeController {
     queue: WorkQueue<String>,
     /// For each lane of the queue, who may write.
     writing: Vec<Semaphore>,
-    /// What was told about nodes (by uid) that are left alone, so that it is told once.
+    /// By uid: what keeps nodes unmanaged or uninitialised.
     reported: Reported<String>,
-    /// What was applied last to nodes (by uid) whose marks are owned.
+    /// What was applied last to nodes (by uid) whose metadata is owned.
     applied: Mutex<Lru<String, Applied>>,
-    /// When people were last told that initialising a node (by uid) fails, by reason.
-    failures: Mutex<Lru<(String, &'static str), Instant>>,
+    /// By uid and reason: that initialising keeps failing.
+    failures: Reported<(String, &'static str), ()>,
     /// Fresh nodes without a provider id (by uid) about which clouds were asked.
     asked: Mutex<Lru<String, ()>>,
 }
@@ -122,7 +122,7 @@ impl NodeController {
             writing,
             reported: Reported::new(REPORTED_LIMIT),
             applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
-            failures: Mutex::new(Lru::new(REPORTED_LIMIT)),
+            failures: Reported::new(REPORTED_LIMIT),
             asked: Mutex::new(Lru::new(REPORTED_LIMIT)),
         })
     }
@@ -236,11 +236,12 @@ impl NodeController {
         self.metrics
             .clouds
             .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
+        // Trouble that its cloud has a reason for is reported at once.
         if let SyncError::Lookup { source, .. } = error
             && let Some(node) = self.nodes.get(name)
-            && self.tell_at_once(&node, source)
+            && let Some(reason) = source.event()
         {
-            return;
+            return self.report_once(&node, reason, source.chain());
         }
         if failures < FAILURES_BEFORE_WARNING {
             debug!(
@@ -258,50 +259,22 @@ impl NodeController {
             "initialising keeps failing"
         );
         let node = self.nodes.get(name);
-        if let Some(node) = node.filter(|it| self.is_due(it, error.reason())) {
-            let message = format!("Initialising keeps failing: {text}");
-            self.tell(
-                &node,
-                EventType::Warning,
-                "NodeInitializationFailed",
-                &message,
-            );
-        }
-    }
-
-    /// Tells people of trouble that its cloud has a word for, once; whether it has.
-    fn tell_at_once(&self, node: &Node, error: &CloudError) -> bool {
-        let Some(reason) = error.event() else {
-            return false;
+        let is_due = |node: &Arc<Node>| {
+            let key = (node.uid.clone(), error.reason());
+            self.failures.is_due(key, &(), FAILURE_PERIOD)
         };
-        let text = error.chain();
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, reason, &text);
+        if let Some(node) = node.filter(is_due) {
+            let (about, reason) = (versioned_node_reference(&node), "NodeInitializationFailed");
+            let message = format!("Initialising keeps failing: {text}");
+            self.recorder.emit(Fact::warning(about, reason, message));
         }
-        true
     }
 
-    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
-        let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
-        self.recorder.event(&reference, kind, reason, message);
-    }
-
-    /// Whether people are to be told again that initialising a node fails for that reason.
-    fn is_due(&self, node: &Node, reason: &'static str) -> bool {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (node.uid.clone(), reason);
-        let before = failures.get_mut(&key).copied();
-        let is_due = before.is_none_or(|it| it.elapsed() >= FAILURE_PERIOD);
-        if is_due {
-            failures.insert(key, Instant::now());
+    fn report_once(&self, node: &Node, reason: &'static str, text: String) {
+        if self.reported.is_new(node.uid.clone(), &text) {
+            let fact = Fact::warning(versioned_node_reference(node), reason, text);
+            emit!(self.recorder, fact, node = node.name);
         }
-        is_due
-    }
-
-    /// Whether this is news about that node.
-    fn is_news(&self, node: &Node, text: &str) -> bool {
-        self.reported.is_news(node.uid.clone(), text)
     }
 
     fn describer_name(&self, node: &Node) -> Option<String> {

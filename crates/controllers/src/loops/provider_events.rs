@@ -15,9 +15,10 @@ use k8s_openapi::api::events::v1::{Event, EventSeries as CountedSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
-use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::{EventType, Recorder};
+use crate::report::{Fact, emit};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a note that the API server takes.
@@ -29,9 +30,8 @@ const WRITING: Duration = Duration::from_secs(30);
 pub(crate) struct Writers {
     /// For ordinary ones.
     pub(crate) recorder: Recorder,
-    /// The lease, by namespace and name: it stands for the manager as a whole, an object that is there, in a namespace where
-    /// operators look.
-    pub(crate) lease: (String, String),
+    /// It stands for the manager as a whole: an object that exists, in a namespace where operators look.
+    pub(crate) lease: ObjectReference,
     /// For those with a series; without a client they are only logged.
     pub(crate) client: Option<kube::Client>,
     /// The time of day.
@@ -42,36 +42,25 @@ pub(crate) struct Writers {
 pub(crate) async fn write_all(cloud: Arc<dyn Cloud>, writers: Writers, stop: CancellationToken) {
     while let Some(event) = stop.run_until_cancelled(cloud.next_event()).await {
         let (name, reason) = (cloud.name(), event.reason);
-        match &event.series {
-            Some(series) => {
-                debug!(cloud = %name, reason, "{}", event.message);
-                count(name.as_str(), &writers, &event, series, &stop).await;
-                continue;
-            }
-            None if event.is_warning => warn!(cloud = %name, reason, "{}", event.message),
-            None => info!(cloud = %name, reason, "{}", event.message),
+        if let Some(series) = &event.series {
+            debug!(cloud = %name, reason, "{}", event.message);
+            count(name.as_str(), &writers, &event, series, &stop).await;
+        } else {
+            let fact = fact(event, &writers.lease);
+            emit!(writers.recorder, fact, cloud = %name, reason);
         }
-        record(&writers.recorder, event, &writers.lease);
     }
 }
 
-/// Writes an ordinary event.
-pub(crate) fn record(
-    recorder: &Recorder,
-    event: ProviderEvent,
-    (namespace, name): &(String, String),
-) {
+/// An ordinary event.
+pub(crate) fn fact(event: ProviderEvent, lease: &ObjectReference) -> Fact {
     let object = if event.regarding.is_manager() {
-        lease_reference(namespace, name, None, None)
+        lease.clone()
     } else {
         reference(&event.regarding)
     };
-    let kind = if event.is_warning {
-        EventType::Warning
-    } else {
-        EventType::Normal
-    };
-    recorder.event(&object, kind, event.reason, event.message);
+    let kind = EventType::warning_if(event.is_warning);
+    Fact::new(kind, object, event.reason, event.message)
 }
 
 async fn count(
@@ -274,7 +263,7 @@ mod tests {
         let context = EventContext::new(clock.clone(), Random::seeded(1), Metrics::new());
         let writers = Writers {
             recorder: Recorder::observing("demo", &context),
-            lease: ("kube-system".into(), "lease".into()),
+            lease: ObjectReference::default(),
             client,
             clock,
         };

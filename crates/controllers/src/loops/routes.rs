@@ -40,9 +40,9 @@ use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::Backoff;
+use crate::report::Reported;
 use crate::serving::Readiness;
 use tokio_util::sync::CancellationToken;
 
@@ -56,8 +56,7 @@ const COMPANY: Duration = Duration::from_secs(1);
 const SLOW_PERIOD: Duration = Duration::from_secs(300);
 /// The longest pause before something that fails is tried again. Nobody is told when a quota is raised.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// What was told about nodes and is not told again: one remark for each node of the largest supported
-/// cluster and each of its two ranges.
+/// Reports that are not repeated: one for each node of the largest supported cluster and each of its two ranges.
 const REPORTED_LIMIT: usize = 10_000;
 /// Routes held back that one line of the log names.
 const NAMED_LIMIT: usize = 10;
@@ -70,7 +69,6 @@ pub struct RouteParts {
     pub caller: CloudCaller,
     /// Writes nodes.
     pub writer: NodeWriter,
-    /// Tells people.
     pub recorder: Recorder,
     /// Counts.
     pub metrics: Arc<Metrics>,
@@ -117,14 +115,20 @@ struct CloudRoutes<'a> {
     due: BTreeMap<(String, String), Instant>,
     /// Rounds in a row in which not everything could be found out.
     unclear: u32,
-    /// What was told last about a node (uid), by its reason.
-    reported: Reported<(String, &'static str)>,
-    /// What was told last of what an observer would do, by destination.
-    withheld: Reported<(String, String)>,
-    /// Why they cannot be seen now.
-    trouble: String,
-    /// What stays, as it was told last.
-    held: String,
+    reported: Reported<RouteTopic>,
+}
+
+/// What reports of one cloud's routes are about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum RouteTopic {
+    /// A node (uid), by reason.
+    Node(String, &'static str),
+    /// What an observer does not do at a destination, and in its table.
+    Withheld((String, String)),
+    /// Why routes cannot be seen now.
+    Trouble,
+    /// The unneeded routes that are held back.
+    HeldBack,
 }
 
 /// When the next round is.
@@ -184,9 +188,6 @@ impl RouteController {
             due: BTreeMap::new(),
             unclear: 0,
             reported: Reported::new(REPORTED_LIMIT),
-            withheld: Reported::new(REPORTED_LIMIT),
-            trouble: String::new(),
-            held: String::new(),
         }
     }
 
@@ -261,13 +262,13 @@ impl RouteController {
         let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
             lock(&state.allowance).left(routes, now)
         });
-        self.tell_held(state, &decision.held);
+        self.report_held(state, &decision.held);
         let changes = std::mem::take(&mut decision.changes);
         self.execute(state, &question, changes, &mut decision, stop)
             .await;
-        let is_told = stop.is_cancelled() || self.publish(state, &nodes, &decision).await;
+        let is_published = stop.is_cancelled() || self.publish(state, &nodes, &decision).await;
         metrics.round(name, cause, "done");
-        self.next(state, decision.is_unclear || !is_told)
+        self.next(state, decision.is_unclear || !is_published)
     }
 
     /// All nodes, sorted by whose they are.
@@ -298,9 +299,8 @@ impl RouteController {
     }
 
     fn note_seen(&self, state: &mut CloudRoutes<'_>) {
-        if !state.trouble.is_empty() {
+        if state.reported.forget(&RouteTopic::Trouble) {
             info!(cloud = %state.cloud.name(), "routes can be seen again");
-            state.trouble.clear();
         }
         self.is_seen.store(true, Ordering::Relaxed);
         self.parts.readiness.ready();
@@ -310,15 +310,14 @@ impl RouteController {
     fn not_seen(&self, state: &mut CloudRoutes<'_>, error: &CloudError) -> Pause {
         let text = error.chain();
         let cloud = state.cloud.name();
-        if state.trouble == text {
-            debug!(%cloud, error = text, "routes cannot be seen");
-        } else {
+        if state.reported.is_new(RouteTopic::Trouble, &text) {
             warn!(%cloud, error = text, "routes cannot be seen; nothing is changed");
+        } else {
+            debug!(%cloud, error = text, "routes cannot be seen");
         }
         if !self.is_seen.load(Ordering::Relaxed) {
             self.parts.readiness.not_ready(format!("{cloud}: {text}"));
         }
-        state.trouble = text;
         if error.kind() == CloudErrorKind::Invalid {
             return Pause {
                 length: SLOW_PERIOD,
@@ -355,8 +354,8 @@ impl RouteController {
         }
     }
 
-    /// Tells, when it is news, which routes stay although nobody seems to need them.
-    fn tell_held(&self, state: &mut CloudRoutes<'_>, held: &[HeldBack]) {
+    /// Reports once which routes stay although nobody seems to need them.
+    fn report_held(&self, state: &CloudRoutes<'_>, held: &[HeldBack]) {
         let cloud = state.cloud.name();
         self.parts.metrics.routes.held(cloud.as_str(), held.len());
         let named = held.iter().take(NAMED_LIMIT);
@@ -364,10 +363,11 @@ impl RouteController {
             .map(|it| format!("{} ({})", it.route, it.why))
             .collect();
         let text = lines.join(", ");
-        if text != state.held && !held.is_empty() {
+        if held.is_empty() {
+            state.reported.forget(&RouteTopic::HeldBack);
+        } else if state.reported.is_new(RouteTopic::HeldBack, &text) {
             warn!(%cloud, routes = held.len(), "unneeded routes held back: {text}");
         }
-        state.held = text;
     }
 }
 

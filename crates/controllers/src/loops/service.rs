@@ -24,7 +24,7 @@
 //!
 //! [`triggers`] fills the queue, [`reconcile`] drives the state machine, [`gather`] observes and prepares plans ([`request`]),
 //! [`requirements`] and [`account`] say what must be known before, [`execute`] runs steps and removals, [`publish`] writes
-//! the Service, [`report`] its events, [`memory`] keeps plans in flight, [`clouds`] makes the calls.
+//! the Service, [`report`] its events, [`state`] keeps plans in flight, [`clouds`] makes the calls.
 
 pub(crate) mod account;
 pub(crate) mod clouds;
@@ -34,13 +34,13 @@ mod execute;
 mod gather;
 mod home;
 mod lanes;
-mod memory;
 mod orphans;
 mod publish;
 mod reconcile;
 mod report;
 pub(crate) mod request;
 pub(crate) mod requirements;
+mod state;
 mod targets;
 mod triggers;
 mod unserved;
@@ -49,19 +49,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{ServiceKey, TargetGuard};
+use bowline_core::{ServiceKey, TargetGuard, Unserved};
 use bowline_http::{Clock, KeyedMutex, Random};
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use self::clouds::ServiceClouds;
 pub(crate) use self::clouds::balancer_clouds;
-use self::memory::Memory;
 use self::requirements::KnownRequirements;
 pub(crate) use self::requirements::cluster_uid;
-use self::unserved::Complaints;
+use self::state::ServiceStates;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::election::Fence;
@@ -72,12 +72,16 @@ use crate::kube::services::Services;
 use crate::kube::write::ServiceWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, WorkQueue};
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// Tries to learn the API server's version; it was well a moment ago.
 const VERSION_TRIES: u32 = 5;
 /// The pause between two of them.
 const VERSION_PAUSE: Duration = Duration::from_secs(1);
+
+/// Services without a cloud whose report is remembered; a forgotten one is reported again.
+const UNSERVED_LIMIT: usize = 1000;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -91,8 +95,8 @@ pub struct ServiceOptions {
     /// Whether load balancers with our mark and without a Service are removed
     /// (`--remove-orphaned-load-balancers`).
     pub remove_orphans: bool,
-    /// Namespace and name of the lease: events that concern no Service are shown there.
-    pub lease: (String, String),
+    /// Events that concern no Service are shown there.
+    pub lease: ObjectReference,
 }
 
 /// What the controller reads and writes with.
@@ -126,9 +130,10 @@ pub struct ServiceController {
     clouds: ServiceClouds,
     options: ServiceOptions,
     queue: WorkQueue<ServiceKey>,
-    memory: Memory,
+    states: ServiceStates,
     known: KnownRequirements,
-    complaints: Complaints,
+    /// By uid: why nobody serves a Service.
+    unserved: Reported<String, Unserved>,
     /// Nodes changed, or the endpoints of a Service.
     targets_changed: Notify,
     /// Whether the API server knows `ipMode`.
@@ -146,8 +151,8 @@ impl ServiceController {
         let clouds = ServiceClouds::new(resolver, fence)
             .noting(parts.metrics.cloud_health.clone())
             .guarding(parts.targets.clone());
-        let memory = Memory::default();
-        let lanes = lanes::of_services(&clouds, &memory, &parts.services);
+        let states = ServiceStates::default();
+        let lanes = lanes::of_services(&clouds, &states, &parts.services);
         let queues = &parts.metrics.queues;
         let queue = WorkQueue::with_lanes("service", Backoff::services(), queues, lanes);
         Arc::new(Self {
@@ -155,9 +160,9 @@ impl ServiceController {
             parts,
             options,
             queue,
-            memory,
+            states,
             known: KnownRequirements::default(),
-            complaints: Complaints::default(),
+            unserved: Reported::new(UNSERVED_LIMIT),
             targets_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
         })

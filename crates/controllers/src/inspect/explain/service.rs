@@ -74,7 +74,7 @@ pub async fn explain_service(
         return Err(ExplainError::Missing(format!("Service {key}{lost}")));
     };
     let service: Arc<Service> = Arc::new(service.into());
-    let about = service_reference(key, &service.uid, &service.resource_version);
+    let about = service_reference(&service);
     let warnings = Warnings::about(client, &[about, manager(lease)]).await;
     let api = Api::<NodeObject>::all(client.clone());
     let nodes = api.list(&ListParams::default()).await;

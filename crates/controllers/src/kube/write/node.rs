@@ -19,7 +19,7 @@ use tracing::info;
 
 use super::{WriteError, bounded, by_us};
 use crate::kube::objects::NodeObject;
-use crate::lru::Reported;
+use crate::report::Reported;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
@@ -331,7 +331,7 @@ impl NodeWriter {
             metadata.remove("resourceVersion");
         }
         let text = format!("{what} {change}");
-        if withheld.is_news(format!("{} {what}", node.uid), &text) {
+        if withheld.is_new(format!("{} {what}", node.uid), &text) {
             info!(node = node.name, what, %change, "observing: not written");
         }
         true

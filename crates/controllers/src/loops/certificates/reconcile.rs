@@ -63,11 +63,11 @@ impl CertificateController {
         match act {
             Act::Nothing => Ok(RequestOutcome::Settled),
             Act::Leave(finding) => {
-                self.tell_pending(&request, cloud.as_ref(), &finding);
+                self.report_pending(&request, cloud.as_ref(), &finding);
                 Ok(RequestOutcome::Settled)
             }
             Act::Wait(finding) => {
-                self.tell_pending(&request, cloud.as_ref(), &finding);
+                self.report_pending(&request, cloud.as_ref(), &finding);
                 Ok(RequestOutcome::Waiting)
             }
             Act::Decide(finding, decision) => {
@@ -189,7 +189,7 @@ impl CertificateController {
             Ok(Some(written)) => {
                 // Noted before the watch brings it, so that no further turn works on the old one.
                 self.requests.note(written);
-                self.tell_decided(request, cloud, finding, decision);
+                self.report_decided(request, cloud, finding, decision);
                 Ok(RequestOutcome::Settled)
             }
             Ok(None) => Ok(RequestOutcome::Settled),

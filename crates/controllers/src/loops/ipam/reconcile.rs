@@ -143,7 +143,7 @@ impl IpamController {
             Some(Err(exhausted @ ProposalError::Exhausted(_))) => {
                 debug!(node = node.name, "{exhausted}");
                 self.with_state(|state| state.waiting.insert(node.name.clone()));
-                self.tell(node, "CIDRNotAvailable");
+                self.report_state(node, "CIDRNotAvailable");
                 Ok(None)
             }
         }
@@ -177,7 +177,7 @@ impl IpamController {
                 Look::Now(node) => current = node,
             }
             if tries == WRITE_TRIES {
-                self.tell(&current, "CIDRAssignmentFailed");
+                self.report_state(&current, "CIDRAssignmentFailed");
                 self.release(|allocator| allocator.refused(&current));
                 return Err(error.into());
             }

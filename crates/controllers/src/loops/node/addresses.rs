@@ -63,14 +63,13 @@ impl NodeController {
         let instance = match answer {
             Lookup::Found(instance) => instance,
             Lookup::NotMine | Lookup::Gone(_) => return,
-            Lookup::CannotTell(error) if self.tell_at_once(&node, &error) => return,
             Lookup::CannotTell(error) => {
-                warn!(
-                    node = node.name,
-                    error = error.chain(),
-                    "addresses and marks not refreshed"
-                );
-                return;
+                let text = error.chain();
+                if let Some(reason) = error.event() {
+                    return self.report_once(&node, reason, text);
+                }
+                let (node, error) = (&node.name, text);
+                return warn!(node, error, "addresses and metadata not refreshed");
             }
         };
         self.refresh_addresses_of(&node, &instance).await;

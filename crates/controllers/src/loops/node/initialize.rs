@@ -8,12 +8,13 @@ use bowline_core::ownership::Unowned;
 use bowline_core::{
     AccountState, Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::{NodeController, Outcome};
 use crate::clouds::batcher::InstanceBatcher;
-use crate::kube::events::EventType;
+use crate::kube::events::versioned_node_reference;
 use crate::kube::write::WriteError;
+use crate::report::Fact;
 use tokio_util::sync::CancellationToken;
 
 /// How old a new node is before people hear that its machine is not known.
@@ -200,10 +201,7 @@ impl NodeController {
              AccountContradicted on the lease explains",
             cloud.name()
         );
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, "AccountContradicted", &text);
-        }
+        self.report_once(node, "AccountContradicted", text);
         false
     }
 
@@ -243,12 +241,8 @@ impl NodeController {
         let age = self.clock.since(node.created).as_secs_f64();
         self.metrics.nodes.taint_removal_delay.observe(age);
         self.metrics.nodes.initial_sync_delay.observe(age);
-        self.tell(
-            node,
-            EventType::Normal,
-            "Synced",
-            "Node synced successfully",
-        );
+        let (about, text) = (versioned_node_reference(node), "Node synced successfully");
+        self.recorder.emit(Fact::normal(about, "Synced", text));
         info!(node = node.name, cloud, "initialised");
     }
 
@@ -270,10 +264,7 @@ impl NodeController {
             node.name,
             node.system_uuid
         );
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, "MachineNotFound", &text);
-        }
+        self.report_once(node, "MachineNotFound", text);
     }
 
     /// Tells people once on the Node that has the machine that another one shows it too.
@@ -285,8 +276,10 @@ impl NodeController {
             "Node {} shows this Node's provider id and is left alone until one of them is gone",
             node.name
         );
-        if self.is_news(&older, &text) {
-            self.tell(&older, EventType::Warning, CLAIMED_TWICE, &text);
+        if self.reported.is_new(older.uid.clone(), &text) {
+            let about = versioned_node_reference(&older);
+            self.recorder
+                .emit(Fact::warning(about, CLAIMED_TWICE, text));
         }
     }
 
@@ -314,10 +307,6 @@ impl NodeController {
                 return;
             }
         };
-        let text = ownership.to_string();
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, reason, &text);
-        }
+        self.report_once(node, reason, ownership.to_string());
     }
 }

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{CloudRoutes, RouteController, lock};
+use super::{CloudRoutes, RouteController, RouteTopic, lock};
 use tokio_util::sync::CancellationToken;
 
 /// Calls for routes at the same time, as many as in the originals.
@@ -47,7 +47,7 @@ impl RouteController {
         let places: BTreeSet<_> = changes.iter().map(place).collect();
         state.due.retain(|place, _| places.contains(place));
         if self.parts.writer.is_observing() {
-            return tell_withheld(state, &changes);
+            return report_withheld(state, &changes);
         }
         let now = Instant::now();
         let is_due =
@@ -231,7 +231,7 @@ impl RouteController {
         answers
     }
 
-    /// Counts, tells, and puts off what failed.
+    /// Counts, reports, and puts off what failed.
     fn take_note(&self, state: &mut CloudRoutes<'_>, done: Done, decision: &mut RouteDecision) {
         let Done { change, outcomes } = done;
         let mut outcomes = outcomes.into_iter();
@@ -257,7 +257,7 @@ impl RouteController {
                 Some(Outcome::Failed(error, took)) => {
                     lack(decision, creation);
                     self.not_made(state, "create", &creation.route, &error);
-                    self.tell_failed(creation, &error, took);
+                    self.report_failed(creation, &error, took);
                     failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
                 }
                 Some(Outcome::Skipped) | None => {
@@ -313,15 +313,16 @@ fn lack(decision: &mut RouteDecision, creation: &Creation) {
     }
 }
 
-/// Tells what an observer would do, once.
-fn tell_withheld(state: &mut CloudRoutes<'_>, changes: &[RouteChange]) {
+/// Reports once what an observer would do.
+fn report_withheld(state: &CloudRoutes<'_>, changes: &[RouteChange]) {
     for change in changes {
         let removals = change.removals.iter();
         let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let steps = removals.chain(change.creations.iter().map(Creation::step));
         let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
         let text = steps.join(", ");
-        if state.withheld.is_news(place(change), &text) {
+        let topic = RouteTopic::Withheld(place(change));
+        if state.reported.is_new(topic, &text) {
             info!(cloud = %state.cloud.name(), "observing: not made: {text}");
         }
     }

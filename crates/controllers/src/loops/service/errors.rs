@@ -82,7 +82,7 @@ impl ReconcileError {
     }
 
     /// Whether its parts were told already.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         matches!(self, Self::Problems { .. } | Self::Gaps(_))
     }
 
@@ -112,7 +112,7 @@ impl ReconcileError {
         ReconcileFailure {
             of_the_past: self.is_about_the_past(),
             hint: self.retry_hint(),
-            reported: self.is_told(),
+            reported: self.is_reported(),
         }
     }
 

@@ -8,14 +8,14 @@ use bowline_core::{
     BalancerRequest, CLOUD, CLOUD_CONDITION, CloudName, Condition, DraftError, Goal,
     Responsibility, Service,
 };
-use tracing::info;
 
 use super::ServiceController;
 use super::clouds::ServiceClouds;
 use super::errors::ReconcileError;
 use super::reconcile::Reconcile;
-use crate::kube::events::EventType;
+use crate::kube::events::service_reference;
 use crate::kube::store::Found;
+use crate::report::{Fact, emit};
 
 /// What is remembered of a Service whose load balancer is in that cloud.
 pub(super) fn record(cloud: &CloudName) -> Condition {
@@ -67,9 +67,9 @@ impl Reconcile<'_> {
         let Responsibility::Ensure(default) = names.responsibility(&service) else {
             return Ok(());
         };
-        controller.tell_misnamed(&service);
+        controller.report_misnamed(&service);
         let is_observing = controller.clouds.is_observing();
-        let is_new = is_observing || !controller.memory.knows(&service.key);
+        let is_new = is_observing || !controller.states.knows(&service.key);
         if !is_new || !controller.clouds.is_home_open(&service) {
             return Ok(());
         }
@@ -97,8 +97,8 @@ impl Reconcile<'_> {
             "The load balancer that the status shows is in cloud {home}, which serves this Service from now on. Annotation \
              {CLOUD} moves it to another cloud, which interrupts its traffic"
         );
-        info!(service = %service.key, cloud = %home, "{text}");
-        controller.tell(&service, EventType::Normal, "LoadBalancerFound", &text);
+        let fact = Fact::normal(service_reference(&service), "LoadBalancerFound", text);
+        emit!(controller.parts.recorder, fact, service = %service.key, cloud = %home);
         controller.record(&service, vec![record(&home)]).await?;
         self.home = is_observing.then_some(home);
         Ok(())

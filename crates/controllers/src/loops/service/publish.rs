@@ -185,7 +185,7 @@ impl Reconcile<'_> {
             return Ok(());
         }
         // Before the write: its echo must be known for what it is.
-        controller.memory.set_published(&service.key, &annotations);
+        controller.states.set_published(&service.key, &annotations);
         let written = controller
             .parts
             .writer
@@ -200,7 +200,7 @@ impl Reconcile<'_> {
     /// The end of a plan: address, condition, events.
     pub(super) async fn publish(&mut self) -> Result<Event, ReconcileError> {
         let controller = self.controller;
-        controller.memory.all_is_said(&self.key);
+        controller.states.end_reports(&self.key, true);
         self.publish_annotations().await?;
         let (Some(in_flight), Some(plan)) = (&mut self.in_flight, &self.state.plan) else {
             return Ok(Event::Published(None));
@@ -228,7 +228,7 @@ impl Reconcile<'_> {
         controller
             .set_status(&service, ingress.as_deref(), condition.as_slice())
             .await?;
-        controller.tell_end(&service, in_flight, plan.run.plan(), reached);
+        controller.report_end(&service, in_flight, plan.run.plan(), reached);
         Ok(Event::Published(in_flight.executor.again()))
     }
 }

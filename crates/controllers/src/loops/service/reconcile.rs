@@ -72,17 +72,17 @@ impl ServiceController {
                 self.queue.add_after(key, delay);
             }
             Ok(Outcome::Later(delay)) => {
-                self.memory.add_trigger(&key, triggers);
+                self.states.add_trigger(&key, triggers);
                 self.queue.add_after(key, delay);
             }
             Ok(Outcome::Again) => {
-                self.memory.not_all_is_said(&key);
-                self.memory.add_trigger(&key, triggers);
+                self.states.end_reports(&key, false);
+                self.states.add_trigger(&key, triggers);
                 self.queue.add(key);
             }
             Ok(Outcome::Stopped) => {}
             Err(error) => {
-                self.memory.not_all_is_said(&key);
+                self.states.end_reports(&key, false);
                 Box::pin(this.fail(&error, stop)).await;
             }
         }
@@ -92,10 +92,10 @@ impl ServiceController {
 impl<'a> Reconcile<'a> {
     /// Takes up what is known of a Service, and the plan that waits.
     fn new(controller: &'a ServiceController, key: ServiceKey) -> Self {
-        let memory = &controller.memory;
-        let mut triggers = memory.take_triggers(&key);
+        let states = &controller.states;
+        let mut triggers = states.take_triggers(&key);
         let targets_changed = triggers.nodes.is_some();
-        let waiting = memory
+        let waiting = states
             .take_in_flight(&key)
             .map(|(mut in_flight, mut plan)| {
                 triggers.merge(in_flight.triggers.clone());
@@ -104,7 +104,7 @@ impl<'a> Reconcile<'a> {
                 (in_flight, plan)
             });
         let (in_flight, plan) = waiting.unzip();
-        let remembered = memory.recall(&key);
+        let remembered = states.recall(&key);
         let mut state = State::default();
         state.remembered = remembered.map(|(service, clouds)| Remembered { service, clouds });
         state.targets_alone = triggers.is_nodes_alone();
@@ -194,7 +194,7 @@ impl<'a> Reconcile<'a> {
             return;
         };
         let current = controller.parts.services.get(&key);
-        let old = controller.memory.recall(&key).map(|it| it.0);
+        let old = controller.states.recall(&key).map(|it| it.0);
         let Some(service) = current.clone().or_else(|| old.clone()) else {
             controller.queue.retry(key);
             return;
@@ -207,13 +207,13 @@ impl<'a> Reconcile<'a> {
             };
             !current.as_ref().is_some_and(ours)
         });
-        let targets_alone = self.state.targets_alone && !error.is_told();
+        let targets_alone = self.state.targets_alone && !error.is_reported();
         warn!(service = %key, error = error.text(), "working on its load balancer failed");
-        controller.tell_failure(&service, is_old, targets_alone, error);
-        controller.memory.set_troubled(&key, error.may_be_a_lack());
+        controller.report_failure(&service, is_old, targets_alone, error);
+        controller.states.set_troubled(&key, error.may_be_a_lack());
         let delay = match retry {
             Retry::AsService => {
-                controller.memory.add_trigger(&key, Triggers::service());
+                controller.states.add_trigger(&key, Triggers::service());
                 controller.queue.add(key);
                 return;
             }
@@ -223,7 +223,7 @@ impl<'a> Reconcile<'a> {
             }
             Retry::BackOff => controller.queue.retry(key.clone()),
         };
-        controller.memory.add_trigger(&key, self.triggers.clone());
+        controller.states.add_trigger(&key, self.triggers.clone());
         if let Some(current) = current.filter(|_| !is_old) {
             let condition = conditions::failing(
                 error.is_cloud_known(),
@@ -241,6 +241,6 @@ impl<'a> Reconcile<'a> {
             let unproven = bowline_core::Unserved::Unproven;
             return self.controller.complain(service, &unproven);
         }
-        self.controller.tell_unserved(service)
+        self.controller.report_unserved(service)
     }
 }

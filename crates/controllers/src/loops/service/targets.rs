@@ -82,8 +82,8 @@ impl ServiceController {
             };
             let living = living.values().map(String::as_str).collect();
             if self.clouds.look_again(&self.parts.nodes.view(), &living) {
-                for key in self.memory.holding() {
-                    self.memory.add_trigger(&key, Triggers::service());
+                for key in self.states.holding() {
+                    self.states.add_trigger(&key, Triggers::service());
                     self.queue.add(key);
                 }
             }
@@ -96,7 +96,7 @@ impl ServiceController {
 
     /// Notes for which nodes targets of a Service stay, and counts them.
     pub(super) fn note_held(&self, key: &ServiceKey, cloud: &CloudName, held: &[String]) {
-        let nodes = self.memory.set_held(key, cloud, held);
+        let nodes = self.states.set_held(key, cloud, held);
         let metrics = &self.parts.metrics.services;
         metrics.targets_held(cloud.as_str(), nodes);
     }
