@@ -1,7 +1,8 @@
-//! Reports of the controllers: one call emits a [`Fact`] as event, as metric and as log line.
+//! Reports of the controllers: one call emits a [`Fact`] as event, metric and log line.
 //!
-//! [`Recorder::emit`] is the only way to an event, and counts it. [`emit!`] logs the fact as well, with fields of the caller.
-//! [`Reported`] is the only memory of reports: controllers ask it before they repeat themselves.
+//! [`Recorder::emit`](crate::events::Recorder::emit) is the only way to an event, and counts it.
+//! [`emit!`] also logs the fact, with fields of the caller. [`Reported`] is the only memory of reports:
+//! controllers ask it before they repeat themselves.
 
 use std::borrow::Borrow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -108,7 +109,8 @@ impl<K: Ord + Clone, V> Reported<K, V> {
         self.due_in(key, what, Duration::ZERO, period) == Some(Duration::ZERO)
     }
 
-    /// How long until that is to be reported, which is when it has held for `patience`; none if it was, within `period`.
+    /// How long until that is to be reported, which is when it has held for `patience`; none if it was
+    /// reported within `period`.
     pub(crate) fn due_in<T>(
         &self,
         key: K,
@@ -147,7 +149,8 @@ impl<K: Ord + Clone, V> Reported<K, V> {
         self.lock().retain(|key, _| keep(key));
     }
 
-    /// A round has ended. If it saw everything, what did not come up no longer holds, and is new when it comes again.
+    /// A round has ended. If it saw everything, what did not come up no longer holds, and is new when it
+    /// comes again.
     pub(crate) fn end_round(&self, saw_everything: bool) {
         self.lock().retain(|_, report| {
             std::mem::replace(&mut report.is_current, false) || !saw_everything

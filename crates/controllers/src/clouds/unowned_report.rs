@@ -32,9 +32,9 @@ pub(crate) async fn report(
         return;
     }
     let reported = Reported::new(Ownership::UNOWNED.len());
-    let mut news = resolver.news();
+    let mut changes = resolver.changes();
     loop {
-        let all = left_alone(&resolver, &nodes.all());
+        let all = unowned(&resolver, &nodes.all());
         for why in Ownership::UNOWNED {
             let names = all.get(why).map_or(0, Vec::len);
             metrics.clouds.left_alone(why, names);
@@ -49,7 +49,7 @@ pub(crate) async fn report(
         }
         reported.end_round(true);
         // Owners that were found out are counted at once.
-        let pause = timeout(LOOK_EVERY, news.changed());
+        let pause = timeout(LOOK_EVERY, changes.changed());
         if stop.run_until_cancelled(pause).await.is_none() {
             return;
         }
@@ -57,7 +57,7 @@ pub(crate) async fn report(
 }
 
 /// The names of nodes that have no owner, by why.
-fn left_alone(
+fn unowned(
     resolver: &OwnershipResolver,
     nodes: &[Arc<Node>],
 ) -> BTreeMap<&'static str, Vec<String>> {

@@ -1,5 +1,5 @@
-//! Which cloud manages a node or serves a Service, and why: what `bowline explain` asks for. Reads the objects once, and
-//! for a node the clouds that could have its machine; writes nothing.
+//! `bowline explain`: which cloud manages a node or serves a Service, and why. Reads the objects once,
+//! asks the clouds that could have a node's machine, and writes nothing.
 
 mod report;
 mod service;
@@ -69,7 +69,7 @@ pub struct Explanation {
     pub waits: bool,
     /// What each cloud says.
     pub clouds: Vec<Testimony>,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Ownership,
     /// Who says what it is.
     pub describer: Ownership,

@@ -37,7 +37,7 @@ pub const QUEUE_LIMIT: usize = 1000;
 /// Bytes of a message; a cloud's error page must not fill the event store.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// Whether an event is good news or bad.
+/// Whether an event is normal or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
     /// Things go as they should.

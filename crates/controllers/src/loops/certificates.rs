@@ -1,15 +1,15 @@
 //! The controller that approves serving certificates of kubelets.
 //!
 //! ```text
-//!  watch ─▶ queue ─▶ gather: what does it ask for? whose is the node? what has its machine?
+//!  watch ─▶ queue ─▶ gather: what does it ask for? which cloud owns the node? what has its machine?
 //!                    decide:  core::recognise_certificate, core::decide_certificate
 //!                    execute: one write of the decision, with the version that was read
-//!                    publish: event, metrics, log; what is not right yet is looked at again
+//!                    publish: event, metrics, log; what does not fit yet is queued again
 //! ```
 //!
-//! A node asks before its addresses are published, so what does not fit yet stays pending and is
-//! looked at again: at once when its Node changes, and after a while in any case. Only a cloud whose
-//! rules say so denies.
+//! A node asks before its addresses are published. A request that does not fit yet stays pending, and is
+//! reconciled again when its Node changes and after a while. Requests are denied only where the rules of
+//! the cloud say so.
 
 mod clouds;
 mod cluster;
@@ -169,18 +169,11 @@ impl CertificateController {
         for request in self.requests.all() {
             self.queue.add(request.name.clone());
         }
-        self.serve_queue(stop).await;
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, reconcile).await;
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
-        let turn = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
-        };
-        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
-    }
-
-    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
+    async fn reconcile(self: Arc<Self>, work: Work<String>, stop: CancellationToken) {
         let name = work.key().clone();
         // Before the look: what changes during it is a change since then.
         let node = self.requests.get(&name);
@@ -188,7 +181,7 @@ impl CertificateController {
         if let Some(node) = &node {
             self.waiting.add(node, &name);
         }
-        match self.sync(&name, stop).await {
+        match self.sync(&name, &stop).await {
             Ok(RequestOutcome::Waiting) => drop(work.failed()),
             Ok(RequestOutcome::Settled) => {
                 if let Some(node) = &node {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  nodes (the watch) ──▶ CloudCluster ◀── Chores::run, one for each cloud that has any
-//!                         ├─▶ KeptWriter: Secrets and ConfigMaps of our own
+//!                         ├─▶ ManagedObjectWriter: Secrets and ConfigMaps of our own
 //!                         └─▶ events
 //! ```
 //!
@@ -27,7 +27,7 @@ use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::CALL_DEADLINE;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
-use crate::kube::write::KeptWriter;
+use crate::kube::write::ManagedObjectWriter;
 use crate::loops::service::cluster_uid;
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,7 @@ pub struct ChoresController {
 struct Shared {
     nodes: Nodes,
     client: kube::Client,
-    writer: KeptWriter,
+    writer: ManagedObjectWriter,
     recorder: Recorder,
     cluster_name: String,
     address: String,
@@ -88,7 +88,8 @@ impl ChoresController {
 
     /// A controller that has not started.
     pub fn new(parts: ChoresParts, resolver: &OwnershipResolver) -> Self {
-        let writer = KeptWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
+        let writer =
+            ManagedObjectWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
         Self {
             resolver: resolver.clone(),
             caller: parts.caller,
@@ -129,10 +130,10 @@ impl ChoresController {
 
     fn cluster(&self, cloud: &Arc<dyn Cloud>) -> CloudCluster {
         let changed = Arc::new(Notify::new());
-        let told = Arc::clone(&changed);
+        let notified = Arc::clone(&changed);
         self.nodes.on_change(move |change| {
             if change.is_relevant() {
-                told.notify_one();
+                notified.notify_one();
             }
         });
         CloudCluster {
@@ -214,8 +215,8 @@ impl Cluster for CloudCluster {
         Box::pin(self.shared.writer.keep(object))
     }
 
-    fn tell(&self, news: ProviderEvent) {
-        let fact = crate::loops::provider_events::fact(news, &self.shared.lease);
+    fn tell(&self, event: ProviderEvent) {
+        let fact = crate::loops::provider_events::fact(event, &self.shared.lease);
         self.shared.recorder.emit(fact);
     }
 }

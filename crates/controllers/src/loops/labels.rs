@@ -1,4 +1,4 @@
-//! The cloud-node-label-sync controller: what a cloud says about a machine follows into the labels of its Node.
+//! The cloud-node-label-sync controller: labels of Nodes follow what their cloud reports about machines.
 //!
 //! ```text
 //!  a period has passed ──┐
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    Instance, LabelNews, LabelSync, Lookup, Node, SkippedLabel, error_chain, follow_labels,
+    Instance, LabelEvent, LabelSync, Lookup, Node, SkippedLabel, error_chain, follow_labels,
 };
 use futures::future::join_all;
 use futures::stream;
@@ -154,12 +154,12 @@ impl LabelController {
             }
         };
         let node = latest(&self.nodes, node);
-        let (name, news) = (node.name.clone(), Mutex::new(Vec::new()));
-        let (instance, told) = (&instance, &news);
+        let (name, events) = (node.name.clone(), Mutex::new(Vec::new()));
+        let (instance, to_report) = (&instance, &events);
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                self.write(sync, &node, instance, told).await
+                self.write(sync, &node, instance, to_report).await
             })
             .await;
         let cloud = cloud.cloud().name().as_str();
@@ -167,9 +167,9 @@ impl LabelController {
             Ok(Some(_)) if self.writer.is_observing() => {}
             Ok(Some(written)) => {
                 self.metrics.patch(cloud, "written");
-                let news = news.into_inner().unwrap_or_else(PoisonError::into_inner);
-                self.publish(&written, &news);
-                // Noted before the watch brings it, so that no round tells the same again.
+                let events = events.into_inner().unwrap_or_else(PoisonError::into_inner);
+                self.publish(&written, &events);
+                // Noted before the watch brings it, so that no round reports the same again.
                 self.nodes.note(written);
             }
             Ok(None) => {}
@@ -184,13 +184,13 @@ impl LabelController {
         }
     }
 
-    /// Writes what differs, and leaves what there is to tell; none if there is nothing to do.
+    /// Writes what differs, and leaves what there is to report; none if there is nothing to do.
     async fn write(
         &self,
         sync: &dyn LabelSync,
         node: &Node,
         instance: &Instance,
-        news: &Mutex<Vec<LabelNews>>,
+        events: &Mutex<Vec<LabelEvent>>,
     ) -> Result<Option<Arc<Node>>, WriteError> {
         if node.is_uninitialized() {
             return Ok(None);
@@ -208,7 +208,7 @@ impl LabelController {
         if change.labels.is_empty() {
             return Ok(None);
         }
-        *news.lock().unwrap_or_else(PoisonError::into_inner) = change.news;
+        *events.lock().unwrap_or_else(PoisonError::into_inner) = change.events;
         let written = self.writer.change_labels(node, &change.labels).await?;
         if !self.writer.is_observing() {
             info!(node = node.name, labels = ?change.labels, "labels follow the machine");
@@ -216,8 +216,8 @@ impl LabelController {
         Ok(Some(written))
     }
 
-    fn publish(&self, node: &Node, news: &[LabelNews]) {
-        for it in news {
+    fn publish(&self, node: &Node, events: &[LabelEvent]) {
+        for it in events {
             let (kind, about) = (EventType::warning_if(it.is_warning), node_reference(node));
             self.recorder
                 .emit(Fact::new(kind, about, it.reason, &it.message));

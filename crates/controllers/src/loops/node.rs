@@ -9,7 +9,7 @@
 
 mod addresses;
 mod initialize;
-mod marks;
+mod metadata;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,17 +35,17 @@ use tokio_util::sync::CancellationToken;
 /// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
 /// only cost memory (about 1 kB each); fewer would split one list call into several.
 const IN_FLIGHT_LIMIT: usize = 5000;
-/// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
+/// A node that nobody recognises, and one whose reconcile keeps failing, is looked at this often.
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
-/// How often people are told at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
+/// How often it is reported at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
 /// it again.
 const FAILURE_PERIOD: Duration = Duration::from_secs(60);
 /// After what time a node is looked at again that waits for an older one to be asked about.
 const SOON: Duration = Duration::from_millis(200);
-/// Failures in a row after which people are told: about five seconds of trying.
+/// Failures in a row after which it is reported: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
 
-/// Nodes whose being left alone is remembered to have been reported: the largest supported cluster.
+/// Unmanaged nodes whose report is remembered: the largest supported cluster.
 const REPORTED_LIMIT: usize = 5000;
 /// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
 /// again, which changes nothing.
@@ -84,8 +84,8 @@ pub struct NodeController {
     asked: Mutex<Lru<String, ()>>,
 }
 
-/// What became of one turn.
-enum Outcome {
+/// The outcome of one reconcile.
+enum NodeOutcome {
     /// Nothing is left to do.
     Done,
     /// Nothing can be done now; look again soon.
@@ -131,7 +131,7 @@ impl NodeController {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (queue, machines) = (self.queue.clone(), self.owners.machines().clone());
         self.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if asks_for_reconcile(change) {
                 queue.add(change.key.clone());
             }
             for rival in rivals(&machines, change) {
@@ -141,8 +141,9 @@ impl NodeController {
         for node in self.nodes.all() {
             self.queue.add(node.name.clone());
         }
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
         tokio::join!(
-            self.clone().serve_queue(stop.clone()),
+            self.queue.serve(IN_FLIGHT_LIMIT, &stop, reconcile),
             self.follow_owners(&stop),
             self.keep_addresses(stop.clone())
         );
@@ -150,8 +151,8 @@ impl NodeController {
 
     /// Looks again at nodes whose owners were found out, or could not be.
     async fn follow_owners(&self, stop: &CancellationToken) {
-        let mut news = self.owners.news();
-        while let Some(Ok(())) = stop.run_until_cancelled(news.changed()).await {
+        let mut changes = self.owners.changes();
+        while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
             for node in self.nodes.all() {
                 if self.owners.was_asked(&node) {
                     self.queue.add(node.name.clone());
@@ -160,20 +161,12 @@ impl NodeController {
         }
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
-        let turn = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
-        };
-        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
-    }
-
-    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
+    async fn reconcile(self: Arc<Self>, work: Work<String>, stop: CancellationToken) {
         let name = work.key().clone();
-        match self.sync(&name, work.lane(), stop).await {
-            Ok(Outcome::Done) => work.succeeded(),
-            Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
-            Ok(Outcome::Soon) => work.again_after(SOON),
+        match self.sync(&name, work.lane(), &stop).await {
+            Ok(NodeOutcome::Done) => work.succeeded(),
+            Ok(NodeOutcome::Later) => work.again_after(STRANGER_PERIOD),
+            Ok(NodeOutcome::Soon) => work.again_after(SOON),
             Err(error) => {
                 let failures = self.queue.failures(&name) + 1;
                 self.report(&name, &error, failures);
@@ -188,19 +181,19 @@ impl NodeController {
         name: &str,
         lane: usize,
         stop: &CancellationToken,
-    ) -> Result<Outcome, SyncError> {
+    ) -> Result<NodeOutcome, SyncError> {
         let Some(node) = self.nodes.get(name) else {
-            return Ok(Outcome::Done);
+            return Ok(NodeOutcome::Done);
         };
         if node.is_uninitialized() {
             self.initialize(node, lane, stop).await
         } else {
-            // Nobody looks after such a node, also when its machine is gone: people should know.
+            // Such a node is unmanaged, also when its machine is gone: that is reported.
             if let Some(ownership) = self.owners.doubt(&node) {
-                self.leave_alone(&node, &ownership);
+                self.report_unmanaged(&node, &ownership);
             }
             Box::pin(self.repair_labels(&node)).await?;
-            Ok(Outcome::Done)
+            Ok(NodeOutcome::Done)
         }
     }
 
@@ -296,7 +289,7 @@ fn rivals(machines: &Machines, change: &NodeChange) -> Vec<String> {
 
 /// An initialised node matters when something changed that labels depend on; a fresh one every
 /// time it is seen, so that its kubelet's heartbeats ask for it again.
-fn concerns_us(change: &NodeChange) -> bool {
+fn asks_for_reconcile(change: &NodeChange) -> bool {
     change
         .after
         .as_ref()

@@ -1,8 +1,7 @@
-//! Events that providers raise: each is taken once, by who leads.
+//! Writes the events that providers raise; the leader takes each once.
 //!
-//! An ordinary one is written as any other event. One with a series is an event of `events.k8s.io/v1` that counts how often
-//! it came; the rights of the originals for it are `get`, `create` and `update`, and what the API server refuses is logged,
-//! and nothing more.
+//! An event with a series is one of `events.k8s.io/v1` that counts how often it came. The originals'
+//! permissions for it are `get`, `create` and `update`; a refused write is only logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,7 +157,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    use bowline_core::{BoxFuture, Claim, CloudName, Node, NodeMatch};
+    use bowline_core::BoxFuture;
     use bowline_http::Random;
     use http::{Method, Request, Response, StatusCode};
     use http_body_util::BodyExt as _;
@@ -166,36 +165,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::clouds::test_cloud::test_cloud;
     use crate::kube::events::EventContext;
     use crate::metrics::Metrics;
     use tokio_util::sync::CancellationToken;
 
     /// Raises an event every minute, each with another message, three times.
-    struct Troubled(CloudName, AtomicU64);
+    #[derive(Default)]
+    struct Troubled(AtomicU64);
 
-    impl Cloud for Troubled {
-        fn name(&self) -> &CloudName {
-            &self.0
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Foreign.into()
-        }
-
+    test_cloud!(Troubled {
         fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(60)).await;
-                match self.1.fetch_add(1, Ordering::Relaxed) + 1 {
+                match self.0.fetch_add(1, Ordering::Relaxed) + 1 {
                     number @ 1..=3 => trouble(number),
                     _ => std::future::pending().await,
                 }
             })
         }
-    }
+    });
 
     fn trouble(number: u64) -> ProviderEvent {
         let regarding = Regarding {
@@ -256,8 +245,7 @@ mod tests {
     }
 
     async fn an_hour_of(client: Option<kube::Client>) {
-        let name = CloudName::parse("demo").unwrap();
-        let cloud = Arc::new(Troubled(name, AtomicU64::new(0)));
+        let cloud = Arc::new(Troubled::default());
         let stop = CancellationToken::new();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let context = EventContext::new(clock.clone(), Random::seeded(1), Metrics::new());
@@ -267,10 +255,10 @@ mod tests {
             client,
             clock,
         };
-        let telling = tokio::spawn(write_all(cloud, writers, stop.clone()));
+        let writing_all = tokio::spawn(write_all(cloud, writers, stop.clone()));
         tokio::time::sleep(Duration::from_secs(3600)).await;
         stop.cancel();
-        telling.await.unwrap();
+        writing_all.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The route controller: from each range of pods, a route to its node; and a word about it in the
-//! node's condition `NetworkUnavailable`.
+//! The route controller: a route from each pod range to its node, and the node's condition
+//! `NetworkUnavailable`.
 //!
 //! ```text
 //!  a node comes, goes, ─┐
@@ -9,9 +9,9 @@
 //!  a while has passed ──┘            publish: conditions, events, metrics (publish)
 //! ```
 //!
-//! Each cloud that has routes has rounds of its own, never two at once and at most one in a period.
-//! What fails is tried again, each destination by itself and ever more rarely, without waiting for
-//! anything to happen. Nothing has to survive a crash: the next round begins with what there is.
+//! Each cloud with routes has its own rounds: one at a time, and at most one in a period. A destination
+//! that fails is retried by itself, with back-off. Nothing has to survive a crash: each round begins
+//! with the routes that exist.
 
 mod execute;
 mod publish;
@@ -54,7 +54,7 @@ const COMPANY: Duration = Duration::from_secs(1);
 /// A round without any cause: it repairs what somebody else did to routes or conditions. A list call
 /// in five minutes is nothing to any cloud.
 const SLOW_PERIOD: Duration = Duration::from_secs(300);
-/// The longest pause before something that fails is tried again. Nobody is told when a quota is raised.
+/// The longest pause before something that fails is tried again. Nobody reports that a quota was raised.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 /// Reports that are not repeated: one for each node of the largest supported cluster and each of its two ranges.
 const REPORTED_LIMIT: usize = 10_000;
@@ -81,7 +81,7 @@ pub struct RouteParts {
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
     /// Two configurations do not write the routes of one cloud at once.
-    pub turns: KeyedMutex<String>,
+    pub locks: KeyedMutex<String>,
 }
 
 /// The settings of the controller.
@@ -100,7 +100,7 @@ pub struct RouteOptions {
 pub struct RouteController {
     parts: RouteParts,
     options: RouteOptions,
-    /// Whether the routes of any cloud were ever seen. The others are told about by themselves.
+    /// Whether the routes of any cloud were ever seen. The others are reported by themselves.
     is_seen: AtomicBool,
 }
 
@@ -164,7 +164,7 @@ impl RouteController {
         }
         let woken: Vec<Arc<Notify>> = states.iter().map(|state| state.woken.clone()).collect();
         self.parts.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if asks_for_round(change) {
                 for it in &woken {
                     it.notify_one();
                 }
@@ -200,11 +200,11 @@ impl RouteController {
         {
             return;
         }
-        let turn = self
+        let lock = self
             .parts
-            .turns
+            .locks
             .lock(format!("routes of {}", state.cloud.name()));
-        let Some(_turn) = stop.run_until_cancelled(turn).await else {
+        let Some(_lock) = stop.run_until_cancelled(lock).await else {
             return;
         };
         self.advise(&state);
@@ -271,7 +271,7 @@ impl RouteController {
         self.next(state, decision.is_unclear || !is_published)
     }
 
-    /// All nodes, sorted by whose they are.
+    /// All nodes, sorted by owner.
     fn route_nodes(&self, cloud: &Arc<dyn Cloud>) -> RouteNodes {
         let view = self.parts.nodes.view();
         let node_owner = |node: &Node| self.parts.resolver.node_owner(node, cloud.name());
@@ -376,14 +376,11 @@ fn lock(allowance: &Mutex<Allowance>) -> MutexGuard<'_, Allowance> {
 }
 
 /// A node matters when it comes or goes, and when its ranges, its addresses or its owner change.
-fn concerns_us(change: &NodeChange) -> bool {
-    match (&change.before, &change.after) {
-        (Some(before), Some(after)) => {
-            before.uid != after.uid
-                || before.pod_cidrs != after.pod_cidrs
-                || before.addresses != after.addresses
-                || before.provider_id != after.provider_id
-        }
-        _ => true,
-    }
+fn asks_for_round(change: &NodeChange) -> bool {
+    change.differs(|before, after| {
+        before.uid != after.uid
+            || before.pod_cidrs != after.pod_cidrs
+            || before.addresses != after.addresses
+            || before.provider_id != after.provider_id
+    })
 }

@@ -7,24 +7,31 @@
 //!  time ─────┘      one worker)    └────────────────── record ◀────────────────────┘
 //! ```
 //!
-//! Decisions are in [`bowline_core::reconcile`], which is asked before every command; first match wins:
+//! [`bowline_core::reconcile`] decides. It is asked before every command; first match wins:
 //!
-//! - *Nothing* happens to what cannot be read, nor to what a restored API server lacks.
-//! - *Leave first*: what other clouds hold for this Service, or for its predecessor of the same name, is removed before
-//!   anything else. The present Service is not written for an old one.
-//! - *Hold*, then *plan*: finalizer first. A plan that waits is gone on with when it is due, unless responsibility,
-//!   Service or targets have changed.
-//! - *Step by step*: before each it is asked whether the plan still holds; before one that interrupts, with the targets as they
-//!   are now. A step that waits for the cloud holds no worker.
+//! - *Nothing* happens to a Service that cannot be read, or that a restored API server lacks.
+//! - *Leave first*: load balancers in other clouds, or of an earlier Service of that name, are removed
+//!   first. The present Service is not written for an old one.
+//! - *Hold*, then *plan*: the finalizer comes first. A waiting plan continues when it is due, unless
+//!   responsibility, Service or targets have changed.
+//! - *Step by step*: before each step the plan must still hold; before one that interrupts traffic, with
+//!   the present targets. A step that waits for the cloud holds no worker.
 //! - *Publish*: annotations before the first and after every step, address and condition at the end.
 //! - *Release* only after every cloud has shown that nothing is left.
-//! - *Failures*: a hint of the cloud, at once for targets alone, else back-off.
+//! - *Failures*: retry when the cloud says, at once for targets alone, else with back-off.
 //!
-//! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]).
+//! One worker at a time has a Service. Each cloud has its own workers ([`lanes`]).
 //!
-//! [`triggers`] fills the queue, [`reconcile`] drives the state machine, [`gather`] observes and prepares plans ([`request`]),
-//! [`requirements`] and [`account`] say what must be known before, [`execute`] runs steps and removals, [`publish`] writes
-//! the Service, [`report`] its events, [`state`] keeps plans in flight, [`clouds`] makes the calls.
+//! | Module | Does |
+//! |---|---|
+//! | [`triggers`] | fills the queue |
+//! | [`reconcile`] | drives the state machine |
+//! | [`gather`], [`request`] | observe, and prepare plans |
+//! | [`requirements`], [`account`] | hold plans back until enough is known |
+//! | [`execute`] | runs steps and removals |
+//! | [`publish`], [`report`] | write the Service and its events |
+//! | [`state`] | keeps plans in flight |
+//! | [`clouds`] | calls clouds |
 
 pub(crate) mod account;
 pub(crate) mod clouds;
@@ -120,7 +127,7 @@ pub struct ServiceParts {
     /// Jitter.
     pub random: Random,
     /// Two configurations do not work on one Service at once.
-    pub turns: KeyedMutex<String>,
+    pub locks: KeyedMutex<String>,
     /// Which nodes have lost their owners.
     pub targets: PerCloud<TargetGuard>,
 }
@@ -186,10 +193,7 @@ impl ServiceController {
         }
         self.listen();
         self.compare_all();
-        let reconcile = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.reconcile(work, &stop).await }
-        };
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
         let at_once = self.options.concurrent_syncs;
         let sweeps = self
             .clouds

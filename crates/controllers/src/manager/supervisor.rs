@@ -1,4 +1,5 @@
-//! What a leader does: watch, and run the controllers of one active configuration after another.
+//! The supervisor of a leader: runs the watches, and the controllers of one active configuration after
+//! another.
 //!
 //! ```text
 //!  configuration 1 ──▶ controllers 1 ─── configuration 2 ──▶ finish what is under way
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::placement::Place;
+use super::placement::LeaseControllers;
 use super::running_controllers::{Running, RunningControllers};
 use super::{Manager, ManagerError};
 use crate::clouds::machines::Machines;
@@ -50,7 +51,7 @@ const COMPONENT: &str = "bowline";
 pub(super) struct Supervisor<'a> {
     pub(super) manager: &'a Manager,
     pub(super) health: &'a Health,
-    pub(super) place: Place<'a>,
+    pub(super) place: LeaseControllers<'a>,
     pub(super) fence: Fence,
     pub(super) nodes: Nodes,
     pub(super) services: Services,
@@ -62,14 +63,14 @@ pub(super) struct Supervisor<'a> {
     pub(super) allowances: PerCloud<Allowance>,
     /// Which nodes have lost their owners, for the targets of load balancers.
     pub(super) targets: PerCloud<TargetGuard>,
-    pub(super) turns: KeyedMutex<String>,
+    pub(super) locks: KeyedMutex<String>,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         manager: &'a Manager,
         health: &'a Health,
-        place: Place<'a>,
+        place: LeaseControllers<'a>,
         fence: Fence,
     ) -> Self {
         Self {
@@ -84,7 +85,7 @@ impl<'a> Supervisor<'a> {
             guards: Guards::default(),
             allowances: PerCloud::default(),
             targets: PerCloud::default(),
-            turns: KeyedMutex::default(),
+            locks: KeyedMutex::default(),
         }
     }
 
@@ -114,7 +115,7 @@ impl<'a> Supervisor<'a> {
             resolver =
                 resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
             let controllers = RunningControllers {
-                work: &self,
+                supervisor: &self,
                 active_config,
                 resolver: resolver.clone(),
                 stop: stop.clone(),

@@ -1,7 +1,7 @@
-//! The start: ranges from flags and clouds, and everything that nodes have is taken before the first
-//! block is given.
+//! The start of node IPAM: ranges from flags and clouds; the pod ranges of all nodes are taken before
+//! the first block is given.
 //!
-//! Whatever goes wrong here concerns this controller alone: it says so at `/readyz`, and tries again.
+//! A failure stops this controller alone: `/readyz` shows it, and the start is tried again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -88,7 +88,7 @@ impl LifecycleController {
         let is_silent = |it: &Arc<Node>| state.silent.contains(&it.uid);
         let (silent, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(is_silent);
         if others.is_empty() {
-            // Nobody waits for them, and their answers tell how the cloud is.
+            // Nobody waits for them, and their answers show the health of the cloud.
             return (others, silent);
         }
         (silent, others)
@@ -175,8 +175,12 @@ impl LifecycleController {
             state.guard.gone(node, look, base.count)
         };
         match verdict {
-            GuardVerdict::Hold { reason, news, wait } => {
-                if !news || reason.is_routine() {
+            GuardVerdict::Hold {
+                reason,
+                is_new,
+                wait,
+            } => {
+                if !is_new || reason.is_routine() {
                     debug!(node = node.name, %reason, "its machine seems to be gone");
                 } else {
                     self.hold(cloud, node, reason, wait);

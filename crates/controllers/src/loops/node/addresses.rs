@@ -1,4 +1,4 @@
-//! The slow round over all initialised nodes: addresses and marks follow the machines.
+//! The slow round over all initialised nodes: addresses and metadata follow the machines.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl NodeController {
             }
         };
         self.refresh_addresses_of(&node, &instance).await;
-        self.refresh_marks(node, &instance.marks).await;
+        self.refresh_metadata(node, &instance.marks).await;
     }
 
     async fn refresh_addresses_of(&self, node: &Node, instance: &Instance) {

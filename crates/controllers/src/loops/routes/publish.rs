@@ -1,4 +1,4 @@
-//! Conditions and events of nodes.
+//! Writes conditions and events of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;

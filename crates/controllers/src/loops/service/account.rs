@@ -1,4 +1,4 @@
-//! Plans wait for the account: what is not found in one that is not proven may well be there.
+//! Holds plans back until the account is proven: what an unproven account does not show may exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl ServiceController {
             .collect()
     }
 
-    /// Whether we began to remove its load balancer, as we remember or as its condition tells.
+    /// Whether we began to remove its load balancer, as we remember or as its condition shows.
     fn removal_began(&self, service: &Service) -> bool {
         let current = self.current(service);
         let current = current.as_deref().unwrap_or(service);

@@ -1,4 +1,4 @@
-//! Carrying out what was decided: steps of plans, removals, and what is remembered of them. Decides nothing.
+//! Carries out decisions: steps of plans and removals. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +146,7 @@ impl Reconcile<'_> {
             let service = &removal.service;
             controller.states.remember(service, &removal.clouds);
             if !service.is_load_balancer && !service.was_served_by_us() {
-                // Who goes on after a crash finds no load balancer any more, and has to know whose finalizer it is.
+                // Who goes on after a crash finds no load balancer any more, and has to know which program set the finalizer.
                 controller
                     .report_condition(service, conditions::removing())
                     .await;

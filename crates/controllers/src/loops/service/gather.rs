@@ -1,4 +1,4 @@
-//! What is known before a decision: the Service, who serves it, its targets, and what the cloud drafts for it.
+//! Gathers what a decision needs: the Service, its cloud and targets, and the plan that the cloud prepares.
 
 use std::sync::Arc;
 
@@ -239,7 +239,7 @@ impl ServiceController {
     /// Plans the removal of whatever that cloud has for a Service.
     async fn draft_removal(&self, service: Arc<Service>, cloud: CloudName) -> Drafted {
         self.check_known(&cloud)?;
-        // Also of what goes the targets say whose it is.
+        // Also of what goes the targets say who owns it.
         let roster = self.clouds.roster(&cloud, &self.parts.nodes.view());
         let mut request = self.request(service, Goal::Absent, &cloud, roster);
         let prepared = self.drafted(&cloud, &mut request).await?;

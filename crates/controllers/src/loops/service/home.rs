@@ -1,8 +1,8 @@
-//! Where the load balancer of a Service is that names no cloud: not always at the default.
+//! Finds the cloud that already has the load balancer of a Service that names none: not always the default.
 //!
-//! A Service that another controller manager served before has an address in its status, and whichever configured cloud
-//! has a load balancer of its own with that address is the Service's. That is found once, and remembered in a condition
-//! of the Service's status, which tenants cannot write. Only a person's word moves it.
+//! Another controller manager may have served the Service before: its status shows an address. The cloud
+//! with a load balancer of its own at that address serves it from now on. That is recorded once, in a
+//! condition of the status, which tenants cannot write. Only an annotation moves the Service away.
 
 use bowline_core::{
     BalancerRequest, CLOUD, CLOUD_CONDITION, CloudName, Condition, DraftError, Goal,
@@ -82,7 +82,7 @@ impl Reconcile<'_> {
         let home = match controller.clouds.home(&default, request).await {
             Ok(home) => home,
             Err(DraftError::Cloud(error)) => return Err(ReconcileError::Look(error)),
-            // None of its own, then: only another's is not to be told from this.
+            // None of its own, then: only another's cannot be distinguished from this.
             Err(
                 DraftError::Elsewhere
                 | DraftError::NeedsServices

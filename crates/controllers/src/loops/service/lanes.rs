@@ -1,4 +1,4 @@
-//! Which cloud a reconcile of a Service has to do with, so that it waits for that cloud alone.
+//! Sorts Services into the lanes of the queue: a reconcile waits only for its own cloud.
 
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 

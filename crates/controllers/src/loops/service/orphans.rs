@@ -1,8 +1,8 @@
-//! Load balancers that carry our mark and whose Service is gone, or is served by another cloud by now.
+//! Finds load balancers with our mark whose Service is gone, or is served by another cloud now.
 //!
-//! They are reported, as an event and a number. The former are removed if the operator has said so; the latter may still
-//! be in use, and never are. A Service is missing only if two looks agree: one list may be older than what
-//! happened since.
+//! Both are reported as event and metric. Those without a Service are removed if the operator allows it;
+//! the others may be in use, and stay. A Service is missing only if two looks agree, because one list may
+//! be outdated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,8 +69,8 @@ impl ServiceController {
                     && orphan.marked.cluster == ClusterMatch::Ours
                     && !is_lost;
                 if remove && is_orphan && !stop.is_cancelled() {
-                    let turn = self.parts.turns.lock(format!("orphans of {cloud}"));
-                    let Some(_turn) = stop.run_until_cancelled(turn).await else {
+                    let lock = self.parts.locks.lock(format!("orphans of {cloud}"));
+                    let Some(_lock) = stop.run_until_cancelled(lock).await else {
                         return;
                     };
                     self.remove(cloud, &orphan.marked).await;

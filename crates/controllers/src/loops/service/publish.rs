@@ -1,4 +1,4 @@
-//! What is written to a Service: finalizer, annotations, status, conditions.
+//! Writes to a Service: finalizer, annotations, status, conditions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl ServiceController {
 
     /// Writes the condition if it says something new. It is no failure if that cannot be done.
     pub(super) async fn set_condition(&self, service: &Service, condition: Condition) {
-        let Some(condition) = conditions::if_news(service, condition) else {
+        let Some(condition) = conditions::if_changed(service, condition) else {
             return;
         };
         if let Err(error) = self.set_status(service, None, &[condition]).await {
@@ -220,9 +220,9 @@ impl Reconcile<'_> {
             _ if !reached => None,
             _ if without_targets => {
                 let reasons = in_flight.request.excluded.reasons();
-                conditions::if_news(&service, conditions::no_targets(&reasons))
+                conditions::if_changed(&service, conditions::no_targets(&reasons))
             }
-            Some(_) => conditions::if_news(&service, conditions::ready()),
+            Some(_) => conditions::if_changed(&service, conditions::ready()),
             None => conditions::if_there(&service, conditions::ready()),
         };
         controller

@@ -1,5 +1,5 @@
-//! What some clouds need to know about the cluster besides Services and nodes: its uid, and where
-//! the endpoints of Services are. What no cloud needs is not read.
+//! What some clouds need besides Services and nodes: the uid of the cluster, and the endpoints of
+//! Services. What no cloud needs is not read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// After what time a Service is looked at again that waits for it.
 const LATER: Duration = Duration::from_secs(5);
 
-/// What is told where the uid of the cluster may not be read and work goes on without.
+/// The report where the uid of the cluster may not be read and work goes on without.
 pub(crate) const WITHOUT_UID: &str = "The uid of namespace kube-system may not be read, so that load balancers are marked \
      with the name of the cluster alone: none is taken over from an earlier Service of the same name, and none whose \
      Service is gone is removed. Grant the permission to get that namespace, or set --cluster-uid";

@@ -24,7 +24,7 @@ struct ServiceState {
     clouds: Vec<CloudName>,
     /// Of the targets it was last planned with; none before the first plan, and in a clean-up.
     targets: Option<Fingerprint>,
-    /// The nodes whose targets stayed in the last plan because nobody can tell whether they are still wanted.
+    /// The nodes whose targets stayed in the last plan because nobody knows whether they are still wanted.
     held: BTreeSet<String>,
     /// The annotations we wrote.
     published: BTreeMap<String, String>,
@@ -164,7 +164,7 @@ impl ServiceStates {
         nodes.len()
     }
 
-    /// The Services that keep targets because nobody can tell whether they are still wanted.
+    /// The Services that keep targets because nobody knows whether they are still wanted.
     pub(super) fn holding(&self) -> Vec<ServiceKey> {
         let state = self.state();
         let holding = state.known.iter().filter(|(_, it)| !it.held.is_empty());

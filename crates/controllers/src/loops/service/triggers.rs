@@ -1,4 +1,4 @@
-//! Why a Service is reconciled: it changed, its targets or its account did, or it is time to compare it with the cloud.
+//! What triggers a reconcile: a change of the Service, its targets or its account, or a due audit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl ServiceController {
             this.forget_endpoints_of(change);
             this.report_change(change);
             this.wake_rivals(change);
-            if this.concerns_us(change) {
+            if this.asks_for_reconcile(change) {
                 this.states.add_trigger(&change.key, Triggers::service());
                 this.queue.add(change.key.clone());
             }
@@ -135,7 +135,7 @@ impl ServiceController {
     }
 
     /// Whether a change of a Service asks for a reconcile. What we write ourselves does not.
-    fn concerns_us(&self, change: &ServiceChange) -> bool {
+    fn asks_for_reconcile(&self, change: &ServiceChange) -> bool {
         let known = self.states.knows(&change.key);
         let Some(after) = &change.after else {
             return known;
@@ -202,13 +202,13 @@ impl ServiceController {
     /// Gathers changes of nodes and endpoints, and queues the Services whose targets they changed. Owners that were
     /// found out are no unrest: somebody waits for them.
     pub(super) async fn follow_nodes(&self, stop: &CancellationToken) {
-        let mut news = self.clouds.news();
+        let mut changes = self.clouds.changes();
         loop {
             let change = async {
                 tokio::select! {
                     biased;
                     () = self.unrest() => {}
-                    Ok(()) = news.changed() => {}
+                    Ok(()) = changes.changed() => {}
                 }
             };
             if stop.run_until_cancelled(change).await.is_none() {
