@@ -180,8 +180,13 @@ impl NodeWriter {
         node: &Node,
         applied: &Applied,
     ) -> Result<Arc<Node>, WriteError> {
-        self.apply("applying the metadata", node, applied, metadata::FIELD_MANAGER)
-            .await
+        self.apply(
+            "applying the metadata",
+            node,
+            applied,
+            metadata::FIELD_MANAGER,
+        )
+        .await
     }
 
     /// Lets the node show who owns it, and nothing of that kind that was shown before and is not named: as above, under
