@@ -159,13 +159,9 @@ impl CertificateController {
             }
         });
         // A request that is looked at before the nodes are known would wait for nothing.
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         for request in self.requests.all() {
             self.queue.add(request.name.clone());
         }

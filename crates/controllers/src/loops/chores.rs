@@ -109,13 +109,9 @@ impl ChoresController {
 
     /// Works until `stop`, or until it may not ask clouds any more.
     pub async fn run(self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let clouds = self.resolver.clouds().iter();
         let clusters: Vec<CloudCluster> = clouds
             .filter(|cloud| cloud.chores().is_some())

@@ -88,13 +88,9 @@ impl LabelController {
 
     /// A round right away, and further ones when something changed, or a full period after the last one ended.
     async fn keep(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let mut cause = "start";
         while !stop.is_cancelled() {
             self.round(cloud, sync, stop).await;

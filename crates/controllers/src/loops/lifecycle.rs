@@ -143,13 +143,9 @@ impl LifecycleController {
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                if stop
-                    .run_until_cancelled(this.nodes.synced())
-                    .await
-                    .is_none()
-                {
+                let Some(()) = stop.run_until_cancelled(this.nodes.synced()).await else {
                     return;
-                }
+                };
                 // Apart, so that a slow cloud does not hold up nodes that need no answer from it.
                 tokio::join!(
                     this.keep_ready_clear(cloud, &stop),

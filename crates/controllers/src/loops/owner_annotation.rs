@@ -92,13 +92,9 @@ impl Shown {
                 changed.add(&change.key);
             }
         });
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let mut changes = self.owners.changes();
         while stop
             .run_until_cancelled(self.round(&mut changes))

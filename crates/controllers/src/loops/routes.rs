@@ -193,13 +193,9 @@ impl RouteController {
 
     /// A round right away, and further ones when there is a cause.
     async fn keep(&self, mut state: CloudRoutes<'_>, stop: &CancellationToken) {
-        if stop
-            .run_until_cancelled(self.parts.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.parts.nodes.synced()).await else {
             return;
-        }
+        };
         let lock = self
             .parts
             .locks

@@ -58,25 +58,17 @@ impl AccountWatch {
 
     /// Works until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.parts.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.parts.nodes.synced()).await else {
             return;
-        }
+        };
         while let Some(key) = AccountKey::of(&self.parts.cloud) {
             if stop.run_until_cancelled(self.review(key)).await.is_none() {
                 break;
             }
             self.publish(key);
-            if stop
-                .run_until_cancelled(tokio::time::sleep(TICK))
-                .await
-                .is_none()
-            {
+            let Some(()) = stop.run_until_cancelled(tokio::time::sleep(TICK)).await else {
                 break;
-            }
+            };
         }
         self.parts.accounts.hide(self.parts.cloud.name());
     }

@@ -15,13 +15,9 @@ use tokio_util::sync::CancellationToken;
 impl NodeController {
     /// Rounds of each cloud by itself, so that none waits for another.
     pub(super) async fn keep_addresses(&self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let rounds = self.owners.all().iter();
         join_all(rounds.map(|cloud| self.keep_addresses_in(cloud, &stop))).await;
     }

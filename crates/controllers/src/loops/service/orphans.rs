@@ -43,13 +43,9 @@ impl ServiceController {
         let reported = Reported::new(REPORTED_LIMIT);
         loop {
             let pause = self.parts.random.jitter(period, JITTER);
-            if stop
-                .run_until_cancelled(tokio::time::sleep(pause))
-                .await
-                .is_none()
-            {
+            let Some(()) = stop.run_until_cancelled(tokio::time::sleep(pause)).await else {
                 return;
-            }
+            };
             let Some(orphans) = stop.run_until_cancelled(self.orphans(cloud)).await else {
                 return;
             };

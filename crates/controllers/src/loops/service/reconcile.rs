@@ -243,7 +243,7 @@ impl<'a> Reconcile<'a> {
     fn report_unserved(&self, service: &Service) -> Option<Duration> {
         if self.state.phase == Phase::Disproven {
             let unproven = bowline_core::Unserved::Unproven;
-            return self.controller.complain(service, &unproven);
+            return self.controller.report_why(service, &unproven);
         }
         self.controller.report_unserved(service)
     }

@@ -62,13 +62,12 @@ impl ServiceController {
     /// that have kept targets because of them.
     pub(super) async fn look_twice(&self, stop: &CancellationToken) {
         loop {
-            if stop
+            let Some(()) = stop
                 .run_until_cancelled(self.clouds.until_second_look())
                 .await
-                .is_none()
-            {
+            else {
                 return;
-            }
+            };
             let reading = timeout(READ_LIMIT, consistent::uids::<Node>(&self.parts.reader));
             let Some(read) = stop.run_until_cancelled(reading).await else {
                 return;

@@ -8,25 +8,26 @@ use bowline_core::{Service, Unserved};
 use super::ServiceController;
 use crate::kube::events::EventType;
 
-/// How long a Service without a class, or with a finalizer that is not ours, may be held before it is reported: longer than
-/// whoever serves it takes for a removal that goes well.
+/// How long a Service without a class, or with a finalizer that is not ours, may be held before it is
+/// reported: longer than a removal takes that goes well.
 const HELD_PATIENCE: Duration = Duration::from_secs(300);
+
 impl ServiceController {
     /// Reports once why no cloud serves a Service, if users have to know.
     pub(super) fn report_unserved(&self, service: &Service) -> Option<Duration> {
         let unserved = self.clouds.names().unserved(service)?;
-        self.complain(service, &unserved)
+        self.report_why(service, &unserved)
     }
 
     /// Reports once that a Service names a cloud that there is not, although another serves it.
     pub(super) fn report_misnamed(&self, service: &Service) {
         if let Some(misnamed) = self.clouds.names().misnamed(service) {
-            self.complain(service, &misnamed);
+            self.report_why(service, &misnamed);
         }
     }
 
-    /// Reports once what is wrong with a Service that no cloud serves. Returns how long that has to wait, if it has to.
-    pub(super) fn complain(&self, service: &Service, unserved: &Unserved) -> Option<Duration> {
+    /// Reports once why no cloud serves a Service. Returns how long that has to wait, if it has to.
+    pub(super) fn report_why(&self, service: &Service, unserved: &Unserved) -> Option<Duration> {
         let (reason, patience) = match unserved {
             Unserved::UnknownCloud { .. } | Unserved::Misnamed { .. } => {
                 ("UnknownCloud", Duration::ZERO)
