@@ -1,5 +1,5 @@
-//! What stands between controllers and clouds: which cloud owns a node, the gate that every call passes
-//! ([`caller`]), how instances are asked for, and how each cloud and its account are.
+//! Everything between controllers and clouds: which cloud owns a node, the gate of every cloud call
+//! ([`caller`]), batched instance look-ups, and the health and account of each cloud.
 
 pub mod accounts;
 pub(crate) mod batcher;
@@ -9,4 +9,6 @@ pub(crate) mod machines;
 pub(crate) mod owners;
 pub(crate) mod per_cloud;
 pub(crate) mod resolver;
+#[cfg(test)]
+pub(crate) mod test_cloud;
 pub(crate) mod unowned_report;

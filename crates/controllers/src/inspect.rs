@@ -1,5 +1,5 @@
-//! What people ask for without a manager: why a node or Service is treated as it is, and what would be done about a
-//! Service. Both decide with the very functions of the manager, and write nothing.
+//! Commands that work without a manager: `bowline explain` and `bowline plan`. Both decide with the
+//! functions of the manager, and write nothing.
 
 pub(crate) mod explain;
 pub(crate) mod preview;

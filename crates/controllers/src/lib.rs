@@ -29,6 +29,7 @@ pub mod manager;
 pub mod metrics;
 pub mod options;
 pub mod queue;
+mod report;
 pub mod serving;
 
 pub use self::clouds::accounts;
@@ -55,4 +56,5 @@ pub use self::kube::store::{Found, Store, StoreChange, StoreView, Stored};
 pub use self::kube::write::{
     ApprovalDecision, CertificateWriter, NodeWriter, ServiceWriter, WriteError,
 };
+pub use self::report::Fact;
 pub use manager::active_config::{ActiveConfig, ActiveConfigChanger, ActiveConfigs, ReloadNotice};

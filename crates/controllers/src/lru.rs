@@ -1,7 +1,6 @@
 //! A map that keeps only what was used last: the bound on every cache of this crate.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// At most `limit` entries; a further one displaces the one that was not used for longest.
 #[derive(Debug)]
@@ -48,32 +47,21 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         }
     }
 
-    /// Forgets that key.
-    pub(crate) fn remove(&mut self, key: &K) {
-        if let Some((used, _)) = self.entries.remove(key) {
-            self.order.remove(&used);
-        }
-    }
-}
-
-/// What was reported last about each of some objects, so that it is reported once.
-#[derive(Debug)]
-pub(crate) struct Reported<K>(Mutex<Lru<K, String>>);
-
-impl<K: Ord + Clone> Reported<K> {
-    /// About at most `limit` objects.
-    pub(crate) fn new(limit: usize) -> Self {
-        Self(Mutex::new(Lru::new(limit)))
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let (used, value) = self.entries.remove(key)?;
+        self.order.remove(&used);
+        Some(value)
     }
 
-    /// Whether `text` was not the last that was reported about that object; from now on it is.
-    pub(crate) fn is_news(&self, key: K, text: &str) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = last.get_mut(&key).is_some_and(|before| before == text);
-        if !is_known {
-            last.insert(key, text.to_owned());
-        }
-        !is_known
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let order = &mut self.order;
+        self.entries.retain(|key, (used, value)| {
+            let is_kept = keep(key, value);
+            if !is_kept {
+                order.remove(used);
+            }
+            is_kept
+        });
     }
 }
 
@@ -94,6 +82,8 @@ mod tests {
         recent.remove(&"c");
         recent.insert("d", 5);
         assert_eq!(recent.get_mut(&"a"), Some(&mut 4));
+        recent.retain(|key, _| *key == "d");
+        assert_eq!(recent.get_mut(&"a"), None);
         assert_eq!(recent.entries.len(), recent.order.len());
     }
 }

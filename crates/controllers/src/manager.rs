@@ -30,7 +30,7 @@ use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
-use placement::Place;
+use placement::LeaseControllers;
 use supervisor::Supervisor;
 use tokio_util::sync::CancellationToken;
 
@@ -78,7 +78,7 @@ pub enum ManagerError {
     /// The HTTPS server.
     #[error("starting the HTTPS server")]
     Serving(#[from] ServingError),
-    /// A cloud cannot tell clusters apart.
+    /// A cloud cannot distinguish clusters.
     #[error(
         "no ClusterID found. A ClusterID is required for the cloud provider to function properly. \
          This check can be bypassed by setting the allow-untagged-cloud option (cloud {0})"
@@ -108,7 +108,7 @@ impl Manager {
     pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
-        placement::tell_elsewhere(self.active_configs.first(), migration.as_ref());
+        placement::log_elsewhere(self.active_configs.first(), migration.as_ref());
         let health = Health::default();
         self.watch_clouds(&health);
         let options = serving::options(self.options())?;
@@ -192,16 +192,21 @@ impl Manager {
             } else {
                 Fence::open()
             };
-            let work = Supervisor::new(self, health, Place::Only(migration), fence);
+            let work = Supervisor::new(self, health, LeaseControllers::Only(migration), fence);
             return finish(work.run(stop.clone()), stop).await;
         }
         let term = self.main_term(health, GRACE);
         let fence = term.leases.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
         let leading = self.lead(term, stop, async |fence: Fence, stop: CancellationToken| {
-            let work = Supervisor::new(self, health, Place::Main(migration), fence.clone());
+            let work = Supervisor::new(
+                self,
+                health,
+                LeaseControllers::Main(migration),
+                fence.clone(),
+            );
             let second = |it: &&Migration| {
-                let place = Place::Migrated(it);
+                let place = LeaseControllers::Migrated(it);
                 !placement::placed(self.active_configs.first(), place).is_empty()
             };
             let Some(migration) = migration.filter(second) else {
@@ -212,8 +217,12 @@ impl Manager {
                 second,
                 &stop,
                 async |own: Fence, stop: CancellationToken| {
-                    let work =
-                        Supervisor::new(self, health, Place::Migrated(migration), fence.and(&own));
+                    let work = Supervisor::new(
+                        self,
+                        health,
+                        LeaseControllers::Migrated(migration),
+                        fence.and(&own),
+                    );
                     Box::pin(work.run(stop)).await
                 },
             );

@@ -1,4 +1,4 @@
-//! The numbers Bowline tells: one registry, the framework's names, and our own beside them.
+//! The metrics of Bowline: one registry, the framework's names, and our own beside them.
 //!
 //! A labelled family appears with its first observation. Families of later controllers go where
 //! [`Metrics::new`] says so; a cloud's HTTP client registers its own through

@@ -2,7 +2,7 @@
 //!
 //! Flags are rows of one [table](FLAGS), as ripgrep keeps them: the parser, the help text, the
 //! reference page, the defaults and the suggestions for a mistyped name are all made from the row.
-//! [`parse`] gives typed [`Options`]; [`Options::validate`] tells everything that is wrong with them.
+//! [`parse`] gives typed [`Options`]; [`Options::validate`] reports everything that is wrong with them.
 
 mod configz;
 mod controllers;

@@ -52,7 +52,7 @@ struct Shared<K> {
     /// Held while keys are sorted, so that what was decided last counts. Never taken with `state` held: deciding
     /// reads what others change while they add keys.
     sorting: Mutex<()>,
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     /// For each lane, something may have changed for its workers.
     changed: Vec<Notify>,
     drained: Notify,
@@ -60,13 +60,13 @@ struct Shared<K> {
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct QueueState<K> {
     /// Keys to be sorted into their lanes, or to be looked at once more because they were asked for again.
     arrived: VecDeque<K>,
     /// The keys of each lane, first in, first out.
     ready: Vec<VecDeque<K>>,
     /// All keys that wait for a worker.
-    places: BTreeMap<K, Place>,
+    places: BTreeMap<K, QueuePosition>,
     /// Keys whose next run comes before those of all others.
     urgent: BTreeSet<K>,
     /// Keys that need a run, with the moment they were asked for; those being worked on included.
@@ -82,7 +82,7 @@ struct State<K> {
 
 /// Where a key waits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct QueuePosition {
     /// Its lane; none before it was sorted for the first time.
     lane: Option<usize>,
     /// Whether it is among those that arrived.
@@ -91,7 +91,7 @@ struct Place {
     first: bool,
 }
 
-/// A key in the hands of a worker. Dropping it tells the queue that the worker is done.
+/// A key in the hands of a worker. Dropping it ends the run.
 #[derive(Debug)]
 pub struct Work<K: Ord + Clone + Debug + Send + 'static> {
     key: K,
@@ -151,7 +151,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
             name,
             lanes,
             sorting: Mutex::new(()),
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 arrived: VecDeque::new(),
                 ready: (0..count).map(|_| VecDeque::new()).collect(),
                 places: BTreeMap::new(),
@@ -333,11 +333,11 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<K>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn admit(&self, state: &mut State<K>, key: &K) -> bool {
+    fn admit(&self, state: &mut QueueState<K>, key: &K) -> bool {
         if state.stopped {
             return false;
         }
@@ -350,7 +350,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
     }
 
     /// Moves the delayed keys whose time has come to the end of the line.
-    fn promote(&self, state: &mut State<K>) {
+    fn promote(&self, state: &mut QueueState<K>) {
         let now = Instant::now();
         while state.delayed.first().is_some_and(|(at, ..)| *at <= now) {
             let Some((at, _, key)) = state.delayed.pop_first() else {
@@ -361,7 +361,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         }
     }
 
-    fn want(&self, state: &mut State<K>, key: K, since: Instant) {
+    fn want(&self, state: &mut QueueState<K>, key: K, since: Instant) {
         if state.wanted.contains_key(&key) {
             // What it is about may have changed, and with that its lane.
             if state.places.contains_key(&key) {
@@ -410,7 +410,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         }
     }
 
-    fn take(&self, state: &mut State<K>, lane: usize) -> Option<K> {
+    fn take(&self, state: &mut QueueState<K>, lane: usize) -> Option<K> {
         let key = state.ready[lane].pop_front()?;
         state.places.remove(&key);
         state.urgent.remove(&key);
@@ -451,14 +451,14 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         }
     }
 
-    fn show_depth(&self, state: &State<K>) {
+    fn show_depth(&self, state: &QueueState<K>) {
         let depth = i64::try_from(state.places.len()).unwrap_or(i64::MAX);
         self.0.series.depth.set(depth);
     }
 }
 
 /// The key is to be sorted, once.
-fn arrive<K: Ord + Clone>(state: &mut State<K>, key: K) {
+fn arrive<K: Ord + Clone>(state: &mut QueueState<K>, key: K) {
     let place = state.places.entry(key.clone()).or_default();
     if !std::mem::replace(&mut place.arrived, true) {
         state.arrived.push_back(key);
@@ -466,7 +466,7 @@ fn arrive<K: Ord + Clone>(state: &mut State<K>, key: K) {
 }
 
 /// Puts a key that waits into that lane; says whether it was not there, or further back.
-fn place<K: Ord + Clone>(state: &mut State<K>, key: K, lane: usize) -> bool {
+fn place<K: Ord + Clone>(state: &mut QueueState<K>, key: K, lane: usize) -> bool {
     // It may have been taken meanwhile.
     let Some(place) = state.places.get_mut(&key) else {
         return false;

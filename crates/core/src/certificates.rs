@@ -133,7 +133,7 @@ impl Default for ApprovalRules {
 /// What a cloud knows of the machine of a node that asks for a certificate.
 #[derive(Debug)]
 pub enum MachineAnswer {
-    /// Its machine; several where the cloud cannot tell them apart, and then one of them alone must
+    /// Its machine; several where the cloud cannot distinguish them, and then one of them alone must
     /// have everything that is asked for.
     Machines(Vec<MachineIdentity>),
     /// No machine of this cloud is that node's.
@@ -198,7 +198,7 @@ pub trait ServingCertificates: Send + Sync {
         None
     }
 
-    /// Is told what became of a request, once for each.
+    /// Gets to know what became of a request, once for each.
     fn count(&self, counted: Counted) {
         let _ = counted;
     }

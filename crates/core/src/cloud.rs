@@ -133,7 +133,7 @@ pub trait Cloud: Send + Sync + 'static {
     /// Which of its nodes that is, by the node alone. Makes no call.
     fn match_node(&self, node: &Node) -> NodeMatch;
 
-    /// Whether the cloud can tell clusters apart; without it the manager starts only with
+    /// Whether the cloud can distinguish clusters; without it the manager starts only with
     /// `--allow-untagged-cloud`.
     fn has_cluster_id(&self) -> bool {
         true
@@ -145,7 +145,7 @@ pub trait Cloud: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What tells its account from others: endpoint, zone, project and as much of the credentials as that takes (made by
+    /// What distinguishes its account from others: endpoint, zone, project and as much of the credentials as that takes (made by
     /// [`account_identity`](crate::account_identity)). It changes with the credentials in use, not before what they
     /// sign. None if it has no account. Answers from memory.
     fn account(&self) -> Option<Secret> {
@@ -158,7 +158,7 @@ pub trait Cloud: Send + Sync + 'static {
     }
 
     /// How a new node's machine is recognised, and what to check if it is not: for a cloud that goes by something else
-    /// than names, and whose nodes are its own, so that one that it does not know is told.
+    /// than names, and owns all nodes, so that one that it does not know is reported.
     fn recognises_by(&self) -> Option<&'static str> {
         None
     }

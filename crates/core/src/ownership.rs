@@ -1,12 +1,13 @@
-//! Who is responsible for a node, and why. Everything that acts on a node asks here first.
+//! Decides which cloud owns a node and which describes it, and why. Everything that acts on a node asks
+//! here first.
 //!
-//! Two questions: whose node it is (its life cycle, whether load balancers may have it), and who describes it (its
-//! provider id, addresses, labels and marks). Mostly the answer is the same; a machine that is asked itself
-//! describes its node, whichever cloud it runs at.
+//! The owner decides about life cycle and targets. The describer gives provider ID, addresses, labels and
+//! metadata. Mostly they are the same cloud; a machine that answers for itself describes its node,
+//! whichever cloud owns it.
 //!
 //! ```text
 //!  provider id of its scheme ─▶ of its account ─▶ its node selector ─▶ the only one that has the machine ─▶ owner
-//!       one? that is it.          one? that is it.     one? that is it.       nobody, several: left alone, and told
+//!       one? that is it.          one? that is it.     one? that is it.       nobody, several: unmanaged, and reported
 //! ```
 
 use std::fmt;
@@ -134,7 +135,7 @@ pub fn left_by_selectors<'a>(candidates: &[&'a CloudCandidate]) -> Vec<&'a Cloud
 }
 
 /// Decides by what the node carries and what is configured. `has_machine` is the cloud that alone was found to have
-/// its machine, where that was asked before. None if all that does not tell, and the clouds have to be asked.
+/// its machine, where that was asked before. None if all that does not decide, and the clouds have to be asked.
 pub fn decide(
     node: &Node,
     candidates: &[CloudCandidate],
@@ -326,7 +327,7 @@ pub fn describer(
     }
 }
 
-/// What tells the machine of a provider id from others, however the id is written: its scheme and the uuid that it ends
+/// What distinguishes the machine of a provider id from others, however the id is written: its scheme and the uuid that it ends
 /// with, or all of it.
 pub fn machine_key(id: &str) -> String {
     let id = id.trim().to_ascii_lowercase();
@@ -366,7 +367,7 @@ impl Basis {
 }
 
 impl Ownership {
-    /// The word for a node of which nobody knows yet whose it is.
+    /// The word for a node of which nobody knows yet who owns it.
     pub const UNIDENTIFIED: &'static str = "unidentified";
     /// Every word for why a node has no owner.
     pub const UNOWNED: [&'static str; 8] = [

@@ -39,7 +39,7 @@ pub enum Target {
     Node(String),
     /// To nobody that there is.
     Nobody,
-    /// That cannot be told now.
+    /// That is not known now.
     Unclear,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for PodRoute {
     }
 }
 
-/// Something to tell people about a node.
+/// Something to report about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteNote {
     /// In one word.
@@ -84,12 +84,12 @@ pub struct RouteNote {
     pub message: String,
 }
 
-/// Something to tell people once, when work begins.
+/// Something to report once, when work begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// The manager's own Pod, by namespace and name, if it is known; the event is about it.
     pub pod: Option<(String, String)>,
-    /// What to tell.
+    /// What to report.
     pub remark: RouteNote,
 }
 
@@ -102,7 +102,7 @@ pub enum RoutePlacement {
     Refused(RouteNote),
     /// This cloud has no routes for such a range, and the node does without.
     Ignored(RouteNote),
-    /// That cannot be told now, for that reason: nothing of it is changed.
+    /// That is not known now, for that reason: nothing of it is changed.
     Unknown(String),
 }
 

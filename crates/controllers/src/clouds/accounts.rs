@@ -1,7 +1,8 @@
-//! Whose account the credentials of each cloud see: what was found out, shared by everything in the process that asks.
+//! Account proofs of all clouds: whether their credentials see the account of the cluster. The whole
+//! process shares them.
 //!
 //! ```text
-//!  Lookups (found by id) ─┐                      ┌─▶ life cycle: may a machine be gone?
+//!  batcher (found by id) ─┐                      ┌─▶ life cycle: may a machine be gone?
 //!  service (drafts) ──────┼─▶ AccountProof ──────┼─▶ nodes: may this one be initialised?
 //!  watch (looks, lease) ─┘   (core, one a set)  ├─▶ services, routes, orphans
 //!                                                └─▶ events, /readyz, bowline_account_state

@@ -1,11 +1,12 @@
-//! Questions about machines, asked together.
+//! Batches questions about instances.
 //!
-//! Many nodes want to know about their machines at the same time; a cloud with a list call can
-//! answer them all with one. Questions that arrive within a short window, or while an earlier
-//! flight is still out, travel together, one flight of each kind at a time for each cloud. The two kinds, what
-//! a machine is and whether it is there, never share a flight: a cloud may answer them in different ways, and
-//! a machine that does not describe itself must not hold up those that are looked after. Where machines answer
-//! for themselves every question is a flight of its own: one that does not answer holds up nobody else.
+//! Many nodes need their instance at the same time, and one list call of a cloud answers them all.
+//! Questions that arrive within a short window, or while an earlier batch is under way, share a batch.
+//!
+//! - Each cloud has one batch of each kind at a time: what an instance is, and whether it exists. The
+//!   kinds never share one: a machine that does not describe itself must not delay the life cycle.
+//! - Where machines answer for themselves, each question is a batch of its own: one that does not
+//!   answer delays no other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,14 +48,14 @@ struct Question {
 /// Asks one cloud about machines. Clones share its flights.
 #[derive(Clone)]
 pub struct InstanceBatcher {
-    desk: Desk,
+    asked: BatchedCloud,
     metadata: mpsc::Sender<Question>,
     presence: mpsc::Sender<Question>,
 }
 
 /// Where questions to one cloud are asked.
 #[derive(Clone)]
-struct Desk {
+struct BatchedCloud {
     cloud: Arc<dyn Cloud>,
     caller: CloudCaller,
     cloud_health: CloudHealth,
@@ -77,7 +78,7 @@ impl InstanceBatcher {
         stop: &CancellationToken,
     ) -> Self {
         let apart = answers_apart(&cloud);
-        let desk = Desk {
+        let asked = BatchedCloud {
             cloud,
             caller: CloudCaller::new(fence),
             cloud_health,
@@ -85,24 +86,24 @@ impl InstanceBatcher {
         };
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-            let (desk, stop) = (desk.clone(), stop.clone());
+            let (asked, stop) = (asked.clone(), stop.clone());
             if apart {
-                tokio::spawn(fly_apart(kind, desk, waiting, stop));
+                tokio::spawn(fly_apart(kind, asked, waiting, stop));
             } else {
-                tokio::spawn(fly(kind, desk, waiting, stop));
+                tokio::spawn(fly(kind, asked, waiting, stop));
             }
             questions
         };
         Self {
             metadata: flights(Kind::Metadata),
             presence: flights(Kind::Presence),
-            desk,
+            asked,
         }
     }
 
     /// The cloud that is asked.
     pub fn cloud(&self) -> &Arc<dyn Cloud> {
-        &self.desk.cloud
+        &self.asked.cloud
     }
 
     /// What is known about the machines: one answer for each node, in the same order.
@@ -115,13 +116,13 @@ impl InstanceBatcher {
         Self::question(&self.presence, nodes).await
     }
 
-    /// The same beside everything that is asked meanwhile: about machines that could not be told about before, so that
+    /// The same beside everything that is asked meanwhile: about machines that was not known about before, so that
     /// nobody else waits for them.
     pub async fn ask_presence_beside(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
         if nodes.is_empty() {
             return Vec::new();
         }
-        self.desk.answers(Kind::Presence, &nodes).await
+        self.asked.answers(Kind::Presence, &nodes).await
     }
 
     async fn question(questions: &mpsc::Sender<Question>, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
@@ -140,14 +141,14 @@ impl InstanceBatcher {
 
     /// The cloud's check read; without a valid lease it is not made.
     pub async fn canary(&self) -> Result<(), CloudError> {
-        let desk = &self.desk;
-        let Some(instances) = desk.cloud.instances() else {
+        let asked = &self.asked;
+        let Some(instances) = asked.cloud.instances() else {
             return Ok(());
         };
-        let what = format!("the check read of {}", desk.cloud.name());
+        let what = format!("the check read of {}", asked.cloud.name());
         let check = async { instances.canary().await };
-        let checked = desk.caller.read(what, check).await.flatten();
-        desk.note(checked.as_ref().err());
+        let checked = asked.caller.read(what, check).await.flatten();
+        asked.note(checked.as_ref().err());
         checked
     }
 
@@ -160,7 +161,7 @@ impl InstanceBatcher {
 /// Lets each question travel by itself, to a cloud whose machines answer for themselves.
 async fn fly_apart(
     kind: Kind,
-    desk: Desk,
+    asked: BatchedCloud,
     mut waiting: mpsc::Receiver<Question>,
     stop: CancellationToken,
 ) {
@@ -171,9 +172,9 @@ async fn fly_apart(
         if flights.len() >= QUEUE_LIMIT {
             flights.join_next().await;
         }
-        let (desk, stop) = (desk.clone(), stop.clone());
+        let (asked, stop) = (asked.clone(), stop.clone());
         flights.spawn(async move {
-            let flight = desk.look(kind, &nodes);
+            let flight = asked.look(kind, &nodes);
             if let Some(answers) = stop.run_until_cancelled(flight).await {
                 // Whoever asked may have given up; then nobody reads the answer.
                 let _ = reply.send(answers);
@@ -184,7 +185,7 @@ async fn fly_apart(
 
 async fn fly(
     kind: Kind,
-    desk: Desk,
+    asked: BatchedCloud,
     mut waiting: mpsc::Receiver<Question>,
     stop: CancellationToken,
 ) {
@@ -201,9 +202,9 @@ async fn fly(
             size += next.nodes.len();
             questions.push(next);
         }
-        debug!(cloud = %desk.cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
+        debug!(cloud = %asked.cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
         let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
-        let Some(answers) = stop.run_until_cancelled(desk.look(kind, &nodes)).await else {
+        let Some(answers) = stop.run_until_cancelled(asked.look(kind, &nodes)).await else {
             return;
         };
         let mut answers = answers.into_iter();
@@ -214,8 +215,8 @@ async fn fly(
     }
 }
 
-impl Desk {
-    /// What the cloud answers, which tells how it is.
+impl BatchedCloud {
+    /// What the cloud answers, which shows its health.
     async fn look(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
         let answers = self.answers(kind, nodes).await;
         // Trouble with one machine is not the cloud's.
@@ -273,56 +274,37 @@ fn stopped() -> Lookup {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim, CloudName, Instances};
+    use bowline_core::{BoxFuture, Instances};
     use bowline_http::Clock;
 
-    use bowline_core::NodeMatch;
-
     use super::*;
+    use crate::clouds::test_cloud::test_cloud;
     use crate::kube::objects::NodeObject;
     use tokio_util::sync::CancellationToken;
 
     /// Counts its calls: those for metadata and check reads, and those for presence.
-    struct Counting(CloudName, AtomicUsize, AtomicUsize);
+    #[derive(Default)]
+    struct Counting(AtomicUsize, AtomicUsize);
 
-    impl Counting {
-        fn new() -> Arc<Self> {
-            let name = CloudName::parse("demo").unwrap();
-            Arc::new(Self(name, AtomicUsize::new(0), AtomicUsize::new(0)))
-        }
-    }
-
-    impl Cloud for Counting {
-        fn name(&self) -> &CloudName {
-            &self.0
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Mine.into()
-        }
-
+    test_cloud!(Counting {
         fn instances(&self) -> Option<&dyn Instances> {
             Some(self)
         }
-    }
+    });
 
     impl Instances for Counting {
         fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
-            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { nodes.iter().map(|_| Lookup::NotMine).collect() })
         }
 
         fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
-            self.2.fetch_add(1, Ordering::Relaxed);
+            self.1.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { nodes.iter().map(|_| stopped()).collect() })
         }
 
         fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Ok(()) })
         }
     }
@@ -333,20 +315,20 @@ mod tests {
         let second = Duration::from_secs(1);
         let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
-            let cloud = Counting::new();
+            let cloud = Arc::new(Counting::default());
             let stop = CancellationToken::new();
             let batcher = InstanceBatcher::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = batcher.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
             assert_eq!(batcher.canary().await.is_err(), calls == 0);
-            assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
+            assert_eq!(cloud.0.load(Ordering::Relaxed), calls);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
-        let cloud = Counting::new();
+        let cloud = Arc::new(Counting::default());
         let stop = CancellationToken::new();
         let batcher = InstanceBatcher::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
@@ -361,30 +343,18 @@ mod tests {
             [Lookup::CannotTell(_), Lookup::CannotTell(_)]
         ));
         assert!(matches!(third[..], [Lookup::NotMine]));
-        let counted = [&cloud.1, &cloud.2].map(|it| it.load(Ordering::Relaxed));
+        let counted = [&cloud.0, &cloud.1].map(|it| it.load(Ordering::Relaxed));
         assert_eq!(counted, [1, 1]);
     }
 
     /// Its machines answer for themselves, and that of one node never does.
-    struct Apart(CloudName);
+    struct Apart;
 
-    impl Cloud for Apart {
-        fn name(&self) -> &CloudName {
-            &self.0
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Mine.into()
-        }
-
+    test_cloud!(Apart {
         fn instances(&self) -> Option<&dyn Instances> {
             Some(self)
         }
-    }
+    });
 
     impl Instances for Apart {
         fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
@@ -407,7 +377,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_machine_that_never_answers_holds_up_no_other_question() {
-        let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
+        let cloud = Arc::new(Apart);
         let stop = CancellationToken::new();
         let batcher = InstanceBatcher::start(cloud, Fence::open(), &stop);
         let mut dead = Node::from(NodeObject::default());

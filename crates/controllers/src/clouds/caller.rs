@@ -1,5 +1,7 @@
-//! The one gate to the clouds: no call without a valid lease, and none without an end. The fence is asked each time the
-//! call goes on, so that no further request follows once the lease is lost; one that was sent may still take effect.
+//! The gate of every cloud call: none starts without a valid lease, and each has a deadline.
+//!
+//! The fence is checked whenever the call continues, so that no further request follows once the lease
+//! is lost. A request that was sent may still take effect.
 
 use std::fmt::Display;
 use std::time::Duration;

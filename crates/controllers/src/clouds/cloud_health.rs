@@ -1,4 +1,4 @@
-//! How each cloud is: what it lacks by its own word, and whether the last calls to it came to anything.
+//! The health of each cloud: what it reports as missing, and whether the last calls succeeded.
 //!
 //! ```text
 //!  calls of the controllers ─▶ note ─┐
@@ -6,8 +6,8 @@
 //!  Cloud::ready ─────────────────────┘
 //! ```
 //!
-//! It is asked from memory: nobody calls a cloud to say how it is. A process that does not lead calls none, so that it
-//! knows only what a cloud lacks.
+//! Answers come from memory; health checks call no cloud. A standby makes no calls, so it knows only
+//! what a cloud reports as missing.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -60,7 +60,7 @@ pub enum CloudCondition {
     Well,
     /// Calls to it fail: it is down, slow, or denies what is asked of it.
     Failing {
-        /// The kinds of what comes back, which may be told to everybody.
+        /// The kinds of what comes back, which everybody may see.
         kinds: String,
         /// All that is known about it.
         text: String,
@@ -150,7 +150,7 @@ impl CloudHealth {
         };
         let now = Instant::now();
         let failure = watched.failing.entry(purpose).or_insert_with(|| {
-            // Whoever made the call tells what came back.
+            // Whoever made the call reports the error.
             let kind = error.kind().reason();
             warn!(cloud = %name, purpose = what, kind, "calls fail");
             Failure {
@@ -232,7 +232,7 @@ fn age(since: Instant) -> String {
     format_duration(Duration::from_secs(since.elapsed().as_secs()))
 }
 
-/// Whether the machines of a cloud answer for themselves, so that one which does not tells nothing about the others.
+/// Whether the machines of a cloud answer for themselves, so that one that does not says nothing about the others.
 pub(crate) fn answers_apart(cloud: &Arc<dyn Cloud>) -> bool {
     cloud.instances().is_some_and(Instances::answers_apart)
 }

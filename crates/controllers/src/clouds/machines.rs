@@ -1,7 +1,7 @@
-//! Which Nodes show which machine: where two show one, the older has it.
+//! Which Nodes have which provider ID: of two with the same one, the older Node has the machine.
 //!
-//! A kubelet may register its Node with any provider id. So the newer of two is left alone, whatever it says, until one
-//! of them is gone.
+//! A kubelet may register its Node with any provider ID. The newer Node therefore stays unmanaged until
+//! one of them is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,10 @@ type Age = (Timestamp, String);
 
 /// The Nodes of each machine. Clones share them. Bounded by the Nodes that there are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Machines(Arc<Mutex<State>>);
+pub(crate) struct Machines(Arc<Mutex<MachineIndex>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MachineIndex {
     /// By machine, the names of the Nodes that show it, the oldest first.
     claimants: BTreeMap<String, BTreeMap<Age, String>>,
     /// The machines of Nodes (by uid) that do not show them yet.
@@ -106,12 +106,12 @@ impl Machines {
         others.map(|(_, name)| name.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MachineIndex> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MachineIndex {
     fn add(&mut self, node: &Node) {
         match &node.provider_id {
             Some(id) => {

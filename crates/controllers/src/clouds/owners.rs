@@ -1,7 +1,7 @@
-//! Which cloud owns a node and which describes it: gathers what clouds say; core decides.
+//! Finds out which cloud owns a node and which describes it: this module asks the clouds, core decides.
 //!
-//! The *owner* decides about its life cycle and its place in load balancers. The *describer* gives provider id, addresses,
-//! labels and metadata.
+//! The *owner* decides about life cycle and load balancer targets. The *describer* gives provider ID,
+//! addresses, labels and metadata.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +31,8 @@ const SETTLE_AGAIN: Duration = Duration::from_secs(1);
 /// The longest such pause: one list call, and everybody waits for its answer.
 const SETTLE_LATEST: Duration = Duration::from_secs(20);
 
-/// What each cloud said when it was last asked whether it has the machines of nodes.
-type Said = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
+/// What each cloud answered when it was last asked whether it has the machines of nodes.
+type Answers = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
 
 /// All configured clouds that know machines, in configured order.
 #[derive(Clone)]
@@ -93,19 +93,19 @@ impl OwnerDiscovery {
             .is_some_and(|owner| owner.cloud().name() == cloud.cloud().name())
     }
 
-    /// The cloud that describes a node, as far as what it carries tells. Makes no call.
+    /// The cloud that describes a node, as far as what it carries decides. Makes no call.
     pub fn describer(&self, node: &Node) -> Option<&InstanceBatcher> {
         self.decided(self.description(node).as_ref())
     }
 
-    /// Whether that cloud describes a node, as far as what it carries tells. Makes no call.
+    /// Whether that cloud describes a node, as far as what it carries decides. Makes no call.
     pub fn describes(&self, cloud: &InstanceBatcher, node: &Node) -> bool {
         let describer = self.describer(node);
         describer.is_some_and(|it| it.cloud().name() == cloud.cloud().name())
     }
 
-    /// What keeps a node from being looked after or described, where people have to know: who describes it
-    /// is contested, or else whose it is. Makes no call.
+    /// What keeps a node unmanaged or without a describer, where that is to be reported: who describes it
+    /// is contested, or else its owner. Makes no call.
     pub fn doubt(&self, node: &Node) -> Option<Ownership> {
         match self.description(node) {
             _ if self.resolver.is_to_be_asked(node) => None,
@@ -116,7 +116,7 @@ impl OwnerDiscovery {
 
     /// Who describes any node, asking the clouds about one without a provider id.
     pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
-        if let Some(decided) = self.told_describer(node) {
+        if let Some(decided) = self.known_describer(node) {
             return match self.decided(Some(&decided)) {
                 Some(batcher) => Ok(Describer {
                     batcher,
@@ -149,7 +149,7 @@ impl OwnerDiscovery {
     }
 
     /// Remembers which cloud alone has the machine of a node, under the provider id that it has or is about to be given:
-    /// other accounts could have given one like it, and nobody shall wonder whose it is once it is written.
+    /// other accounts could have given one like it, and nobody shall wonder who owns it once it is written.
     fn remember(&self, node: &Node, cloud: &CloudName, answer: &Lookup) {
         if node.provider_id.is_some() {
             self.resolver.found_at(node, cloud);
@@ -173,10 +173,10 @@ impl OwnerDiscovery {
         self.machines().holder(&id, node)
     }
 
-    /// The one cloud that is to be asked what a node is, as far as that can be told without asking any; none if
+    /// The one cloud that is to be asked what a node is, as far as that is known without asking any; none if
     /// nobody is, or several are. Makes no call.
     pub fn sole_describer(&self, node: &Node) -> Option<CloudName> {
-        let batcher = match self.told_describer(node) {
+        let batcher = match self.known_describer(node) {
             Some(decided) => self.decided(Some(&decided))?,
             None => match self.asked(node).as_slice() {
                 [only] => *only,
@@ -197,7 +197,7 @@ impl OwnerDiscovery {
     }
 
     /// Who describes a node, unless clouds have to be asked.
-    fn told_describer(&self, node: &Node) -> Option<Ownership> {
+    fn known_describer(&self, node: &Node) -> Option<Ownership> {
         // Several accounts that could have given a provider id can be asked which of them did.
         let is_askable = |decided: &Ownership| {
             can_be_settled(decided) && self.ownership(node).as_ref() == Some(decided)
@@ -214,7 +214,7 @@ impl OwnerDiscovery {
             .collect()
     }
 
-    /// The clouds whose answers decide whose a node is; none if that is decided without asking.
+    /// The clouds whose answers decide the owner of a node; none if that is decided without asking.
     pub(crate) fn asked_about(&self, node: &Node) -> Vec<CloudName> {
         if !self.ownership(node).as_ref().is_none_or(can_be_settled) {
             return Vec::new();
@@ -226,7 +226,7 @@ impl OwnerDiscovery {
         self.could_own(node)
     }
 
-    /// Whose a node is, given what those clouds answered.
+    /// The owner of a node, given what those clouds answered.
     pub(crate) fn verdict(&self, node: &Node, answers: &[(CloudName, Recognition)]) -> Ownership {
         match self.ownership(node) {
             Some(decided) if !can_be_settled(&decided) => decided,
@@ -251,23 +251,23 @@ impl OwnerDiscovery {
         if self.is_alone() || stop.run_until_cancelled(nodes.synced()).await.is_none() {
             return;
         }
-        let said = Mutex::default();
+        let answered = Mutex::default();
         let rounds = self.all.iter().map(|cloud| async {
             let mut again = SETTLE_AGAIN;
             loop {
-                let verdicts = self.settle(cloud, &nodes.all(), &said).await;
-                let mut is_news = false;
+                let verdicts = self.settle(cloud, &nodes.all(), &answered).await;
+                let mut is_new = false;
                 for (node, verdict) in &verdicts {
-                    is_news |= self.resolver.note_asked(node);
+                    is_new |= self.resolver.note_asked(node);
                     if let Ownership::Owned { by, .. } = verdict {
-                        is_news = true;
+                        is_new = true;
                         info!(node = node.name, cloud = %by, "the only cloud that has its machine");
                     }
                 }
-                if is_news {
-                    self.resolver.tell_news();
+                if is_new {
+                    self.resolver.notify();
                 }
-                let pause = if is_silent(&said, cloud.cloud().name()) {
+                let pause = if is_silent(&answered, cloud.cloud().name()) {
                     again
                 } else {
                     again = SETTLE_AGAIN;
@@ -280,14 +280,14 @@ impl OwnerDiscovery {
         stop.run_until_cancelled(join_all(rounds)).await;
     }
 
-    /// Whether clouds were asked whose a node is.
+    /// Whether clouds were asked the owner of a node.
     pub(crate) fn was_asked(&self, node: &Node) -> bool {
         self.resolver.was_asked(node)
     }
 
     /// Hears of it when owners were found out.
-    pub fn news(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.resolver.news()
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.resolver.changes()
     }
 
     /// Which Nodes show which machine.
@@ -300,9 +300,9 @@ impl OwnerDiscovery {
     pub async fn settle_once(&self, nodes: &[Arc<Node>]) -> Vec<(Arc<Node>, Ownership)> {
         let mut verdicts = BTreeMap::new();
         if !self.is_alone() {
-            let said = Mutex::default();
+            let answered = Mutex::default();
             let rounds = self.all.iter();
-            let rounds = join_all(rounds.map(|cloud| self.settle(cloud, nodes, &said))).await;
+            let rounds = join_all(rounds.map(|cloud| self.settle(cloud, nodes, &answered))).await;
             let decided = rounds.into_iter().flatten();
             verdicts.extend(decided.map(|(node, verdict)| (identity(&node), verdict)));
         }
@@ -327,11 +327,11 @@ impl OwnerDiscovery {
         &self,
         cloud: &InstanceBatcher,
         nodes: &[Arc<Node>],
-        said: &Mutex<Said>,
+        answered: &Mutex<Answers>,
     ) -> Vec<(Arc<Node>, Ownership)> {
         let name = cloud.cloud().name();
-        let lock = || said.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is decided by what a cloud said before, while it may say something else.
+        let lock = || answered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is decided by what a cloud answered before, while it may say something else.
         lock().remove(name);
         let open = nodes.iter().filter(|node| self.is_open(node));
         let open: Vec<(&Arc<Node>, Vec<CloudName>)> =
@@ -340,15 +340,15 @@ impl OwnerDiscovery {
         let of: Vec<Arc<Node>> = of.map(|(node, _)| Arc::clone(node)).collect();
         let answers = cloud.ask_presence(of.clone()).await;
         let answers = answers.iter().map(recognition);
-        let mut said = lock();
-        said.insert(
+        let mut answered = lock();
+        answered.insert(
             name.clone(),
             of.iter().map(|it| identity(it)).zip(answers).collect(),
         );
         let mut verdicts = Vec::new();
         for (node, askable) in open {
             let recognitions = askable.iter().map(|name| {
-                let answer = said.get(name)?.get(&identity(node))?;
+                let answer = answered.get(name)?.get(&identity(node))?;
                 Some((name.clone(), answer.clone()))
             });
             // None while somebody has not answered yet.
@@ -370,7 +370,7 @@ impl OwnerDiscovery {
         undecided && !node.is_uninitialized()
     }
 
-    /// The clouds that could tell whether such a node's machine is gone.
+    /// The clouds that could say whether such a node's machine is gone.
     fn could_own(&self, node: &Node) -> Vec<CloudName> {
         let claiming = self.resolver.candidates(node).into_iter();
         let claiming: Vec<CloudName> = claiming
@@ -384,12 +384,12 @@ impl OwnerDiscovery {
             .collect()
     }
 
-    /// Whose it is by what it carries and what was found out; none if that does not tell. Makes no call.
+    /// Its owner by what it carries and what was found out; none if that does not decide. Makes no call.
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
         self.resolver.ownership(node)
     }
 
-    /// Who describes it by what it carries; none if that does not tell. Makes no call.
+    /// Who describes it by what it carries; none if that does not decide. Makes no call.
     pub fn description(&self, node: &Node) -> Option<Ownership> {
         ownership::describer(&self.voices(node), self.ownership(node))
     }
@@ -422,9 +422,9 @@ fn can_be_settled(ownership: &Ownership) -> bool {
 }
 
 /// Whether that cloud could not answer about some node when it was last asked.
-fn is_silent(said: &Mutex<Said>, cloud: &CloudName) -> bool {
-    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut answers = said.get(cloud).into_iter().flat_map(BTreeMap::values);
+fn is_silent(answered: &Mutex<Answers>, cloud: &CloudName) -> bool {
+    let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answered.get(cloud).into_iter().flat_map(BTreeMap::values);
     answers.any(|it| matches!(it, Recognition::CannotTell(_)))
 }
 

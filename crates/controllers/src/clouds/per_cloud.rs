@@ -1,4 +1,4 @@
-//! What is remembered about each cloud for longer than one active configuration lasts.
+//! State of each cloud that outlives an active configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Whose nodes are: one decision for everything in the process that asks, with what is configured about clouds.
+//! Resolves the owners of nodes for the whole process, with what is configured about clouds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ impl CloudRules {
     }
 }
 
-/// Decides whose nodes are. Clones share what was found out.
+/// Decides about the owners of nodes. Clones share what was found out.
 #[derive(Clone)]
 pub struct OwnershipResolver(Arc<Inner>);
 
@@ -92,7 +92,7 @@ struct Inner {
     /// Former names of clouds, and what they are called now.
     former: BTreeMap<CloudName, CloudName>,
     /// How often something was found out.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 /// What a node is known by, for as long as its machine is the same.
@@ -121,7 +121,7 @@ impl OwnershipResolver {
             asked: Mutex::default(),
             machines,
             former: BTreeMap::new(),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }))
     }
 
@@ -164,7 +164,7 @@ impl OwnershipResolver {
             asked: Mutex::default(),
             machines,
             former: renamed.clone(),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }))
     }
 
@@ -179,13 +179,13 @@ impl OwnershipResolver {
     }
 
     /// Hears of it when the owners of nodes were found out.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.0.news.subscribe()
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
     }
 
     /// Tells that owners of nodes were found out, or could not be.
-    pub(crate) fn tell_news(&self) {
-        self.0.news.send_modify(|count| *count += 1);
+    pub(crate) fn notify(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
     }
 
     /// All clouds that could have a node's machine were asked. Says whether for the first time.
@@ -236,7 +236,7 @@ impl OwnershipResolver {
         self.0.clouds.iter().map(one).collect()
     }
 
-    /// Whose a node is by what it carries, what is configured and what was found out; none if that does not tell.
+    /// The owner of a node by what it carries, what is configured and what was found out; none if that does not decide.
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
         if let Some(older) = self.0.machines.of_another(node) {
             return Some(Ownership::Nobody(Unowned::ClaimedTwice(older)));

@@ -11,6 +11,7 @@ use tracing::info;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::nodes::Nodes;
 use crate::metrics::Metrics;
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// How often it is looked at. Nobody waits for it, and it costs no call.
@@ -30,25 +31,25 @@ pub(crate) async fn report(
     if is_alone || stop.run_until_cancelled(nodes.synced()).await.is_none() {
         return;
     }
-    let mut told = BTreeMap::new();
-    let mut news = resolver.news();
+    let reported = Reported::new(Ownership::UNOWNED.len());
+    let mut changes = resolver.changes();
     loop {
-        let all = left_alone(&resolver, &nodes.all());
+        let all = unowned(&resolver, &nodes.all());
         for why in Ownership::UNOWNED {
             let names = all.get(why).map_or(0, Vec::len);
             metrics.clouds.left_alone(why, names);
         }
-        for (why, names) in all
-            .iter()
-            .filter(|(why, names)| told.get(*why) != Some(*names))
-        {
+        for (why, names) in &all {
+            if !reported.is_new(*why, names) {
+                continue;
+            }
             let (count, first) = (names.len(), names.iter().take(NAMED_LIMIT));
             let first: Vec<&str> = first.map(String::as_str).collect();
             info!(why, count, "unmanaged nodes: {}", first.join(", "));
         }
-        told = all;
+        reported.end_round(true);
         // Owners that were found out are counted at once.
-        let pause = timeout(LOOK_EVERY, news.changed());
+        let pause = timeout(LOOK_EVERY, changes.changed());
         if stop.run_until_cancelled(pause).await.is_none() {
             return;
         }
@@ -56,7 +57,7 @@ pub(crate) async fn report(
 }
 
 /// The names of nodes that have no owner, by why.
-fn left_alone(
+fn unowned(
     resolver: &OwnershipResolver,
     nodes: &[Arc<Node>],
 ) -> BTreeMap<&'static str, Vec<String>> {

@@ -1,5 +1,5 @@
-//! Which cloud manages a node or serves a Service, and why: what `bowline explain` asks for. Reads the objects once, and
-//! for a node the clouds that could have its machine; writes nothing.
+//! `bowline explain`: which cloud manages a node or serves a Service, and why. Reads the objects once,
+//! asks the clouds that could have a node's machine, and writes nothing.
 
 mod report;
 mod service;
@@ -69,7 +69,7 @@ pub struct Explanation {
     pub waits: bool,
     /// What each cloud says.
     pub clouds: Vec<Testimony>,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Ownership,
     /// Who says what it is.
     pub describer: Ownership,
@@ -155,7 +155,7 @@ pub async fn explain_node(
     }
     let node = nodes.iter().find(|it| it.name == name);
     let node = node.ok_or_else(|| ExplainError::Missing(format!("Node {name}")))?;
-    let objects = [node_reference(&node.name, &node.uid, None), manager(lease)];
+    let objects = [node_reference(node), manager(lease)];
     let mut warnings = Warnings::about(client, &objects).await;
     if clouds.iter().any(|it| it.serving_certificates().is_some()) {
         match pending_requests(client, name).await {
@@ -169,7 +169,7 @@ pub async fn explain_node(
 
 /// What events about the manager as a whole are about.
 fn manager(lease: &LeaseName) -> ObjectReference {
-    lease_reference(&lease.namespace, &lease.name, None, None)
+    lease_reference(&lease.namespace, &lease.name)
 }
 
 /// A node's requests for a serving certificate that nobody has decided.
@@ -184,7 +184,7 @@ async fn pending_requests(
     let all = all.into_iter().map(Requested::from);
     let pending = all
         .filter(|it| it.conditions.is_empty() && node_of(&it.username) == Some(node))
-        .map(|it| certificate_reference(&it.name, &it.uid, &it.resource_version));
+        .map(|it| certificate_reference(&it));
     Ok(pending.collect())
 }
 

@@ -1,5 +1,4 @@
-//! Plans that nobody carries out: what `bowline plan` asks for. Reads the cluster once, then the
-//! clouds; writes nothing to either.
+//! `bowline plan`: plans that are not carried out. Reads the cluster once, then the clouds; writes nothing.
 
 mod cluster;
 mod documents;
@@ -206,7 +205,7 @@ impl Stage {
     }
 
     fn keys(&self, asked: &PreviewScope) -> Result<Vec<&ServiceKey>, PreviewError> {
-        let concerns_us = |subject: &Subject| match &subject.service {
+        let is_ours = |subject: &Subject| match &subject.service {
             Ok(service) => self.clouds.names().responsibility(service) != Responsibility::Nothing,
             Err(_) => true,
         };
@@ -224,7 +223,7 @@ impl Stage {
                 Ok(of_files.map(|(key, _)| key).collect())
             }
             PreviewScope::All => {
-                let handled = all.filter(|(_, it)| it.file.is_some() || concerns_us(it));
+                let handled = all.filter(|(_, it)| it.file.is_some() || is_ours(it));
                 Ok(handled.map(|(key, _)| key).collect())
             }
         }

@@ -1,5 +1,5 @@
-//! Reads that prove absence: the API server answers a list without a resource version from its storage, never from a
-//! cache that lags behind.
+//! Reads that prove absence: a list without a resource version comes from the storage of the API
+//! server, never from a cache that lags behind.
 
 use std::collections::BTreeMap;
 

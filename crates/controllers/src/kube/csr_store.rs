@@ -1,7 +1,6 @@
-//! All requests of kubelets for serving certificates.
+//! The store of CertificateSigningRequests for kubelet serving certificates.
 
 use bowline_core::KUBELET_SERVING;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::kube::objects::CertificateObject;
@@ -61,13 +60,5 @@ impl Stored for Requested {
         format!("metadata.name={name},spec.signerName={KUBELET_SERVING}")
     }
 
-    fn key_in(metadata: &ObjectMeta) -> String {
-        metadata.name.clone().unwrap_or_default()
-    }
-
-    fn key(&self) -> String {
-        self.name.clone()
-    }
-
-    crate::kube::store::versioned!();
+    crate::kube::store::versioned!(name);
 }

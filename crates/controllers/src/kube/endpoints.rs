@@ -1,13 +1,10 @@
-//! All EndpointSlices of the cluster, as far as load balancers depend on them: which nodes have
-//! endpoints of which Service.
+//! The store of EndpointSlices: which nodes have endpoints of which Service.
 
 use std::collections::BTreeSet;
 
 use bowline_core::{Endpoints, Service, ServiceKey, TrafficPolicy};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::SliceObject;
-use crate::kube::services::{namespace_and_name, selector_of};
 use crate::kube::store::{Store, StoreChange, StoreView, Stored};
 
 /// The slices as last seen, by namespace and name.
@@ -35,19 +32,7 @@ impl Stored for Slice {
     type Object = SliceObject;
     const PLURAL: &'static str = "endpoint slices";
 
-    fn selector(key: &ServiceKey) -> String {
-        selector_of(key)
-    }
-
-    fn key_in(metadata: &ObjectMeta) -> ServiceKey {
-        namespace_and_name(metadata)
-    }
-
-    fn key(&self) -> ServiceKey {
-        self.key.clone()
-    }
-
-    crate::kube::store::versioned!();
+    crate::kube::store::versioned!(key);
 }
 
 /// Whether it matters where the endpoints of that Service are.

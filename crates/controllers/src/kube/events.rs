@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_http::{Clock, Random};
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -25,8 +25,11 @@ pub use correlate::{Action, Correlator};
 pub use names::{EventNames, event_name};
 pub use reference::{
     certificate_reference, lease_reference, node_reference, pod_reference, service_reference,
+    versioned_node_reference,
 };
 use writer::Message;
+
+use crate::report::Fact;
 
 /// Events that may wait for the writer; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
@@ -34,7 +37,7 @@ pub const QUEUE_LIMIT: usize = 1000;
 /// Bytes of a message; a cloud's error page must not fill the event store.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// Whether an event is good news or bad.
+/// Whether an event is normal or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
     /// Things go as they should.
@@ -44,6 +47,14 @@ pub enum EventType {
 }
 
 impl EventType {
+    pub const fn warning_if(is_warning: bool) -> Self {
+        if is_warning {
+            Self::Warning
+        } else {
+            Self::Normal
+        }
+    }
+
     /// As it stands in the object.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -126,19 +137,14 @@ impl Recorder {
         }
     }
 
-    /// Records an event about that object. Returns at once, also when nothing can be written.
-    pub fn event(
-        &self,
-        object: &ObjectReference,
-        kind: EventType,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
-        let event = self.build(object, kind, reason, message.into());
+    /// Writes and counts an event. Returns at once, also when nothing can be written.
+    pub fn emit(&self, fact: Fact) {
+        let (kind, reason) = (fact.kind, fact.reason);
+        let event = self.build(fact);
         tracing::debug!(
             component = self.component,
-            kind = object.kind.as_deref(),
-            name = object.name.as_deref(),
+            kind = event.involved_object.kind.as_deref(),
+            name = event.involved_object.name.as_deref(),
             reason,
             message = event.message.as_deref(),
             "event"
@@ -164,14 +170,9 @@ impl Recorder {
         tokio::time::timeout(limit, wait).await.unwrap_or(false)
     }
 
-    fn build(
-        &self,
-        object: &ObjectReference,
-        kind: EventType,
-        reason: &'static str,
-        message: String,
-    ) -> Event {
+    fn build(&self, fact: Fact) -> Event {
         let now = self.context.clock.now();
+        let object = fact.about;
         let object_name = object.name.as_deref().unwrap_or_default();
         let namespace = object.namespace.as_deref().filter(|name| !name.is_empty());
         Event {
@@ -184,10 +185,9 @@ impl Recorder {
                 namespace: Some(namespace.unwrap_or("default").to_owned()),
                 ..ObjectMeta::default()
             },
-            involved_object: object.clone(),
-            reason: Some(reason.to_owned()),
-            message: Some(shortened(message)),
-            type_: Some(kind.as_str().to_owned()),
+            reason: Some(fact.reason.to_owned()),
+            message: Some(shortened(fact.message)),
+            type_: Some(fact.kind.as_str().to_owned()),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
                 host: None,
@@ -197,6 +197,7 @@ impl Recorder {
             first_timestamp: Some(Time(now)),
             last_timestamp: Some(Time(now)),
             count: Some(1),
+            involved_object: object,
             ..Event::default()
         }
     }

@@ -1,9 +1,8 @@
-//! All nodes of the cluster.
+//! The store of Nodes.
 
 use std::sync::Arc;
 
 use bowline_core::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::NodeObject;
 use crate::kube::store::{Store, StoreChange, Stored};
@@ -28,13 +27,5 @@ impl Stored for Node {
         format!("metadata.name={name}")
     }
 
-    fn key_in(metadata: &ObjectMeta) -> String {
-        metadata.name.clone().unwrap_or_default()
-    }
-
-    fn key(&self) -> String {
-        self.name.clone()
-    }
-
-    crate::kube::store::versioned!();
+    crate::kube::store::versioned!(name);
 }

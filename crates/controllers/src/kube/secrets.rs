@@ -1,6 +1,6 @@
-//! One Secret, followed from the start of the process on: a cloud's credentials, which standbys need too.
+//! Follows one Secret from the start of the process on: credentials of a cloud, which standbys need too.
 //!
-//! Only that Secret is asked for, by its name, so that a role with its name alone is enough.
+//! It asks for that Secret by name, so that a role for this name alone is enough.
 
 use std::collections::BTreeMap;
 use std::fmt;

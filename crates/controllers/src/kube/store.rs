@@ -1,7 +1,7 @@
-//! All objects of one kind, kept by one watch and shared by all controllers.
+//! A store of all objects of one kind: one watch fills it, all controllers share it.
 //!
-//! A store does not go back in time, and nothing leaves it on doubt ([`follow`]): whoever finds nothing under a key
-//! may act on it.
+//! A store never goes back in time, and nothing leaves it on doubt ([`follow`]). A controller may act on
+//! the absence of a key.
 
 mod failure;
 mod follow;
@@ -63,8 +63,43 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
     fn at_version(self, version: &str) -> Self;
 }
 
-/// The last three of [`Stored`], for types with the fields `uid` and `resource_version`.
+/// What all types with the fields `uid` and `resource_version` have of [`Stored`]: by `name` in the cluster, or by `key`
+/// in namespaces.
 macro_rules! versioned {
+    (name) => {
+        fn key_in(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
+            metadata.name.clone().unwrap_or_default()
+        }
+
+        fn key(&self) -> String {
+            self.name.clone()
+        }
+
+        crate::kube::store::versioned!();
+    };
+    (key) => {
+        fn selector(key: &bowline_core::ServiceKey) -> String {
+            format!(
+                "metadata.namespace={},metadata.name={}",
+                key.namespace, key.name
+            )
+        }
+
+        fn key_in(
+            metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        ) -> bowline_core::ServiceKey {
+            bowline_core::ServiceKey {
+                namespace: metadata.namespace.clone().unwrap_or_default(),
+                name: metadata.name.clone().unwrap_or_default(),
+            }
+        }
+
+        fn key(&self) -> bowline_core::ServiceKey {
+            self.key.clone()
+        }
+
+        crate::kube::store::versioned!();
+    };
     () => {
         fn uid(&self) -> &str {
             &self.uid
@@ -95,10 +130,15 @@ pub struct StoreChange<T: Stored> {
 impl<T: Stored> StoreChange<T> {
     /// Whether anything changed that a decision could depend on; heartbeats do not.
     pub fn is_relevant(&self) -> bool {
+        self.differs(|before, after| {
+            T::clone(before).at_version(after.resource_version()) != *after
+        })
+    }
+
+    /// Whether the object came or went, or the two states of it differ by that comparison.
+    pub fn differs(&self, by: impl Fn(&T, &T) -> bool) -> bool {
         match (&self.before, &self.after) {
-            (Some(before), Some(after)) => {
-                T::clone(before).at_version(after.resource_version()) != **after
-            }
+            (Some(before), Some(after)) => by(before, after),
             _ => true,
         }
     }
@@ -325,17 +365,17 @@ impl<T: Stored> Store<T> {
         };
         for (key, object) in &before.objects {
             if !after.objects.contains_key(key) {
-                self.tell_of(key, Some(object.clone()), None);
+                self.notify_of(key, Some(object.clone()), None);
             }
         }
         let newly = after.unreadable.keys().filter(|key| !before.has(key));
         let gone = before.unreadable.keys().filter(|key| !after.has(key));
         for key in newly.chain(gone) {
-            self.tell_of(key, None, None);
+            self.notify_of(key, None, None);
         }
         for (key, object) in after.objects {
             let before = before.objects.get(&key).cloned();
-            self.tell_of(&key, before, Some(object));
+            self.notify_of(&key, before, Some(object));
         }
         self.0.synced.send_replace(true);
     }
@@ -348,7 +388,7 @@ impl<T: Stored> Store<T> {
             seen.lost.remove(object.uid());
             seen.objects.insert(key.clone(), object.clone())
         };
-        self.tell_of(&key, before, Some(object));
+        self.notify_of(&key, before, Some(object));
     }
 
     /// The object of that uid was deleted. Another one of its name is not.
@@ -370,35 +410,35 @@ impl<T: Stored> Store<T> {
             (seen.objects.remove(key), unreadable)
         };
         if before.is_some() || unreadable {
-            self.tell_of(key, before, None);
+            self.notify_of(key, before, None);
         }
     }
 
     /// Something can no longer be read, or not yet. Nobody may act on its absence; what was known
     /// of it is kept for those who would otherwise have to.
     fn lose_sight(&self, key: &T::Key, uid: &str) {
-        let (before, is_news) = {
+        let (before, is_new) = {
             let seen = &mut self.contents().seen;
             let last = seen.last_known(key, uid);
             let known = last.is_some();
             seen.lost.remove(uid);
             let earlier = seen.unreadable.insert(key.clone(), last);
-            let is_news = earlier.is_none_or(|earlier| earlier.is_some() != known);
-            (seen.objects.remove(key), is_news)
+            let is_new = earlier.is_none_or(|earlier| earlier.is_some() != known);
+            (seen.objects.remove(key), is_new)
         };
-        if is_news {
-            self.tell_of(key, before, None);
+        if is_new {
+            self.notify_of(key, before, None);
         }
     }
 
     /// Tells of a change. Neither before nor after: it is about something that cannot be read, which
     /// came or went.
-    fn tell_of(&self, key: &T::Key, before: Option<Arc<T>>, after: Option<Arc<T>>) {
+    fn notify_of(&self, key: &T::Key, before: Option<Arc<T>>, after: Option<Arc<T>>) {
         let key = key.clone();
-        self.tell(&StoreChange { key, before, after });
+        self.notify(&StoreChange { key, before, after });
     }
 
-    fn tell(&self, change: &StoreChange<T>) {
+    fn notify(&self, change: &StoreChange<T>) {
         let listeners = self
             .0
             .listeners

@@ -3,7 +3,7 @@
 //! The client they go through is fenced by the lease.
 
 mod certificate;
-mod kept;
+mod managed_object;
 mod node;
 mod service;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use kube::api::PatchParams;
 
 pub use certificate::{ApprovalDecision, CertificateWriter};
-pub(crate) use kept::KeptWriter;
+pub(crate) use managed_object::ManagedObjectWriter;
 pub use node::NodeWriter;
 pub use service::ServiceWriter;
 

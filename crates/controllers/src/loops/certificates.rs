@@ -1,15 +1,15 @@
 //! The controller that approves serving certificates of kubelets.
 //!
 //! ```text
-//!  watch ─▶ queue ─▶ gather: what does it ask for? whose is the node? what has its machine?
+//!  watch ─▶ queue ─▶ gather: what does it ask for? which cloud owns the node? what has its machine?
 //!                    decide:  core::recognise_certificate, core::decide_certificate
 //!                    execute: one write of the decision, with the version that was read
-//!                    publish: event, metrics, log; what is not right yet is looked at again
+//!                    publish: event, metrics, log; what does not fit yet is queued again
 //! ```
 //!
-//! A node asks before its addresses are published, so what does not fit yet stays pending and is
-//! looked at again: at once when its Node changes, and after a while in any case. Only a cloud whose
-//! rules say so denies.
+//! A node asks before its addresses are published. A request that does not fit yet stays pending, and is
+//! reconciled again when its Node changes and after a while. Requests are denied only where the rules of
+//! the cloud say so.
 
 mod clouds;
 mod cluster;
@@ -34,9 +34,9 @@ use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
-use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Lanes, Work, WorkQueue};
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
@@ -49,7 +49,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Looks at requests that were not right before: ten a second, a hundred at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LOOKS_AT_ONCE: u32 = 100;
-/// Requests whose being told is remembered: two for each node of the largest supported cluster.
+/// Requests that are remembered to have been reported: two for each node of the largest supported cluster.
 const REPORTED_LIMIT: usize = 10_000;
 
 /// What the controller is made of.
@@ -86,7 +86,7 @@ pub struct CertificateController {
     clock: Clock,
     queue: WorkQueue<String>,
     waiting: Arc<Waiting>,
-    /// What was told about requests (by uid) that are pending, so that it is told once.
+    /// Why requests (by uid) are pending.
     reported: Reported<String>,
 }
 
@@ -159,28 +159,17 @@ impl CertificateController {
             }
         });
         // A request that is looked at before the nodes are known would wait for nothing.
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         for request in self.requests.all() {
             self.queue.add(request.name.clone());
         }
-        self.serve_queue(stop).await;
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, reconcile).await;
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
-        let turn = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
-        };
-        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
-    }
-
-    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
+    async fn reconcile(self: Arc<Self>, work: Work<String>, stop: CancellationToken) {
         let name = work.key().clone();
         // Before the look: what changes during it is a change since then.
         let node = self.requests.get(&name);
@@ -188,7 +177,7 @@ impl CertificateController {
         if let Some(node) = &node {
             self.waiting.add(node, &name);
         }
-        match self.sync(&name, stop).await {
+        match self.sync(&name, &stop).await {
             Ok(RequestOutcome::Waiting) => drop(work.failed()),
             Ok(RequestOutcome::Settled) => {
                 if let Some(node) = &node {
@@ -198,7 +187,7 @@ impl CertificateController {
             }
             Err(error) => {
                 let failures = self.queue.failures(&name) + 1;
-                self.tell_failed(&name, &error, failures);
+                self.report_failed(&name, &error, failures);
                 work.failed();
             }
         }

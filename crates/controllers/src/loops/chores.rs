@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  nodes (the watch) ──▶ CloudCluster ◀── Chores::run, one for each cloud that has any
-//!                         ├─▶ KeptWriter: Secrets and ConfigMaps of our own
+//!                         ├─▶ ManagedObjectWriter: Secrets and ConfigMaps of our own
 //!                         └─▶ events
 //! ```
 //!
@@ -17,6 +17,7 @@ use bowline_core::{
     Ownership, ProviderEvent, Secret,
 };
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -26,7 +27,7 @@ use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::CALL_DEADLINE;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
-use crate::kube::write::KeptWriter;
+use crate::kube::write::ManagedObjectWriter;
 use crate::loops::service::cluster_uid;
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +48,8 @@ pub struct ChoresParts {
     pub namespace: String,
     /// Where others in the cluster find our pages.
     pub address: String,
-    /// The lease, by namespace and name.
-    pub lease: (String, String),
+    /// Where events about the manager are shown.
+    pub lease: ObjectReference,
 }
 
 /// Runs the chores of all clouds.
@@ -63,11 +64,11 @@ pub struct ChoresController {
 struct Shared {
     nodes: Nodes,
     client: kube::Client,
-    writer: KeptWriter,
+    writer: ManagedObjectWriter,
     recorder: Recorder,
     cluster_name: String,
     address: String,
-    lease: (String, String),
+    lease: ObjectReference,
     uid: OnceCell<String>,
 }
 
@@ -87,7 +88,8 @@ impl ChoresController {
 
     /// A controller that has not started.
     pub fn new(parts: ChoresParts, resolver: &OwnershipResolver) -> Self {
-        let writer = KeptWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
+        let writer =
+            ManagedObjectWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
         Self {
             resolver: resolver.clone(),
             caller: parts.caller,
@@ -107,13 +109,9 @@ impl ChoresController {
 
     /// Works until `stop`, or until it may not ask clouds any more.
     pub async fn run(self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let clouds = self.resolver.clouds().iter();
         let clusters: Vec<CloudCluster> = clouds
             .filter(|cloud| cloud.chores().is_some())
@@ -128,10 +126,10 @@ impl ChoresController {
 
     fn cluster(&self, cloud: &Arc<dyn Cloud>) -> CloudCluster {
         let changed = Arc::new(Notify::new());
-        let told = Arc::clone(&changed);
+        let notified = Arc::clone(&changed);
         self.nodes.on_change(move |change| {
             if change.is_relevant() {
-                told.notify_one();
+                notified.notify_one();
             }
         });
         CloudCluster {
@@ -213,8 +211,9 @@ impl Cluster for CloudCluster {
         Box::pin(self.shared.writer.keep(object))
     }
 
-    fn tell(&self, news: ProviderEvent) {
-        crate::loops::provider_events::record(&self.shared.recorder, news, &self.shared.lease);
+    fn tell(&self, event: ProviderEvent) {
+        let fact = crate::loops::provider_events::fact(event, &self.shared.lease);
+        self.shared.recorder.emit(fact);
     }
 }
 

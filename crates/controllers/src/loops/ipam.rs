@@ -29,23 +29,24 @@ use tracing::{debug, info, warn};
 use self::reconcile::{AllocationError, AllocationOutcome};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::election::Fence;
-use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::events::{Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
+use crate::report::Fact;
 use crate::serving::Readiness;
 use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud that are written at the same time, as many as in the originals.
 const WRITES_AT_ONCE: usize = 30;
-/// Turns of one cloud's nodes at the same time: most wait for a machine or to be written, and a machine that does not
-/// answer must keep nobody from its turn. The largest supported cluster.
+/// Nodes of one cloud that are reconciled at the same time: most wait for a machine or to be written, and a machine that does not
+/// answer must delay no other. The largest supported cluster.
 const IN_FLIGHT_LIMIT: usize = 5000;
 /// The pause before a start that failed is tried again, as in the originals.
 const START_PAUSE: Duration = Duration::from_secs(10);
-/// A node whose turn keeps failing, or for which no block is left, is looked at this often. A block
-/// that becomes free brings the next one its turn at once.
+/// A node whose reconcile keeps failing, or for which no block is left, is looked at this often. A block
+/// that becomes free wakes the next one at once.
 const RETRY_PERIOD: Duration = Duration::from_secs(60);
 /// The component of events, as people filter by it.
 pub const COMPONENT: &str = "cidrAllocator";
@@ -53,7 +54,7 @@ pub const COMPONENT: &str = "cidrAllocator";
 /// What the controller is made of.
 pub struct IpamParts {
     pub nodes: Nodes,
-    /// Whose they are.
+    /// Their owners.
     pub owners: OwnerDiscovery,
     /// All clouds; some may know the cluster's ranges.
     pub clouds: Vec<Arc<dyn Cloud>>,
@@ -63,7 +64,6 @@ pub struct IpamParts {
     pub may_follow_unfinished_writes: bool,
     /// Writes nodes.
     pub writer: NodeWriter,
-    /// Tells people.
     pub recorder: Recorder,
     /// Counts.
     pub metrics: Arc<Metrics>,
@@ -72,7 +72,7 @@ pub struct IpamParts {
     /// What the command line says.
     pub flags: IpamFlags,
     /// Two configurations do not give out pod ranges at once.
-    pub turns: KeyedMutex<String>,
+    pub locks: KeyedMutex<String>,
 }
 
 pub struct IpamController {
@@ -80,12 +80,12 @@ pub struct IpamController {
     queue: WorkQueue<String>,
     /// For each lane of the queue, who may write.
     writing: Vec<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<IpamState>,
 }
 
 /// What is known of pod ranges.
 #[derive(Default)]
-struct State {
+struct IpamState {
     /// None until the start has succeeded.
     allocator: Option<Allocator>,
     /// Nodes for which no block was left.
@@ -112,14 +112,14 @@ impl IpamController {
 
     /// Works until `stop`, then finishes what is under way.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let turn = self.parts.turns.lock("pod ranges".to_owned());
-        let Some(_turn) = stop.run_until_cancelled(turn).await else {
+        let lock = self.parts.locks.lock("pod ranges".to_owned());
+        let Some(_lock) = stop.run_until_cancelled(lock).await else {
             return;
         };
-        // From before the start on, so that nothing is missed between it and the first turn.
+        // From before the start on, so that nothing is missed between it and the first reconcile.
         let queue = self.queue.clone();
         self.parts.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if asks_for_reconcile(change) {
                 queue.add(change.key.clone());
             }
         });
@@ -129,20 +129,13 @@ impl IpamController {
         for node in self.parts.nodes.all() {
             self.queue.add(node.name.clone());
         }
-        self.serve_queue(stop).await;
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, reconcile).await;
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
-        let turn = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
-        };
-        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
-    }
-
-    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
+    async fn reconcile(self: Arc<Self>, work: Work<String>, stop: CancellationToken) {
         let name = work.key().clone();
-        match self.sync(&name, work.lane(), stop).await {
+        match self.sync(&name, work.lane(), &stop).await {
             Ok(AllocationOutcome::Done) => work.succeeded(),
             Ok(AllocationOutcome::Later) => work.again_after(RETRY_PERIOD),
             Err(error) => {
@@ -164,12 +157,11 @@ impl IpamController {
         }
     }
 
-    /// Tells people of a node's state, in the originals' words.
-    fn tell(&self, node: &Node, reason: &'static str) {
-        let reference = node_reference(&node.name, &node.uid, None);
+    /// Reports a node's state in the originals' words.
+    fn report_state(&self, node: &Node, reason: &'static str) {
         let message = format!("Node {} status is now: {reason}", node.name);
-        let recorder = &self.parts.recorder;
-        recorder.event(&reference, EventType::Normal, reason, &message);
+        let fact = Fact::normal(node_reference(node), reason, message);
+        self.parts.recorder.emit(fact);
     }
 
     /// Does something with the allocator, alone, and counts what became of it. None before the start.
@@ -188,7 +180,7 @@ impl IpamController {
         }
     }
 
-    /// A block is free: one node that waits for one gets its turn.
+    /// A block is free: one node that waits for one is queued.
     fn wake_one(&self) {
         let next = self.with_state(|state| state.waiting.pop_first());
         if let Some(name) = next {
@@ -196,7 +188,7 @@ impl IpamController {
         }
     }
 
-    fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut IpamState) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -213,13 +205,10 @@ impl IpamController {
 }
 
 /// A node matters when it comes or goes, when its pod ranges change, and as long as it has none.
-fn concerns_us(change: &NodeChange) -> bool {
-    match (&change.before, &change.after) {
-        (Some(before), Some(after)) => {
-            before.uid != after.uid
-                || before.pod_cidrs != after.pod_cidrs
-                || (after.pod_cidrs.is_empty() && change.is_relevant())
-        }
-        _ => true,
-    }
+fn asks_for_reconcile(change: &NodeChange) -> bool {
+    change.differs(|before, after| {
+        before.uid != after.uid
+            || before.pod_cidrs != after.pod_cidrs
+            || (after.pod_cidrs.is_empty() && change.is_relevant())
+    })
 }

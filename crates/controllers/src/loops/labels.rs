@@ -1,4 +1,4 @@
-//! The cloud-node-label-sync controller: what a cloud says about a machine follows into the labels of its Node.
+//! The cloud-node-label-sync controller: labels of Nodes follow what their cloud reports about machines.
 //!
 //! ```text
 //!  a period has passed ──┐
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    Instance, LabelNews, LabelSync, Lookup, Node, SkippedLabel, error_chain, follow_labels,
+    Instance, LabelEvent, LabelSync, Lookup, Node, SkippedLabel, error_chain, follow_labels,
 };
 use futures::future::join_all;
 use futures::stream;
@@ -27,6 +27,7 @@ use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{Nodes, latest};
 use crate::kube::write::{NodeWriter, WriteError};
 use crate::metrics::{LabelMetrics, Metrics};
+use crate::report::Fact;
 use tokio_util::sync::CancellationToken;
 
 /// How long the first word of a change waits for company. What moves a machine changes it several times within
@@ -87,13 +88,9 @@ impl LabelController {
 
     /// A round right away, and further ones when something changed, or a full period after the last one ended.
     async fn keep(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let mut cause = "start";
         while !stop.is_cancelled() {
             self.round(cloud, sync, stop).await;
@@ -153,12 +150,12 @@ impl LabelController {
             }
         };
         let node = latest(&self.nodes, node);
-        let (name, news) = (node.name.clone(), Mutex::new(Vec::new()));
-        let (instance, told) = (&instance, &news);
+        let (name, events) = (node.name.clone(), Mutex::new(Vec::new()));
+        let (instance, to_report) = (&instance, &events);
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                self.write(sync, &node, instance, told).await
+                self.write(sync, &node, instance, to_report).await
             })
             .await;
         let cloud = cloud.cloud().name().as_str();
@@ -166,9 +163,9 @@ impl LabelController {
             Ok(Some(_)) if self.writer.is_observing() => {}
             Ok(Some(written)) => {
                 self.metrics.patch(cloud, "written");
-                let news = news.into_inner().unwrap_or_else(PoisonError::into_inner);
-                self.publish(&written, &news);
-                // Noted before the watch brings it, so that no round tells the same again.
+                let events = events.into_inner().unwrap_or_else(PoisonError::into_inner);
+                self.publish(&written, &events);
+                // Noted before the watch brings it, so that no round reports the same again.
                 self.nodes.note(written);
             }
             Ok(None) => {}
@@ -183,13 +180,13 @@ impl LabelController {
         }
     }
 
-    /// Writes what differs, and leaves what there is to tell; none if there is nothing to do.
+    /// Writes what differs, and leaves what there is to report; none if there is nothing to do.
     async fn write(
         &self,
         sync: &dyn LabelSync,
         node: &Node,
         instance: &Instance,
-        news: &Mutex<Vec<LabelNews>>,
+        events: &Mutex<Vec<LabelEvent>>,
     ) -> Result<Option<Arc<Node>>, WriteError> {
         if node.is_uninitialized() {
             return Ok(None);
@@ -207,7 +204,7 @@ impl LabelController {
         if change.labels.is_empty() {
             return Ok(None);
         }
-        *news.lock().unwrap_or_else(PoisonError::into_inner) = change.news;
+        *events.lock().unwrap_or_else(PoisonError::into_inner) = change.events;
         let written = self.writer.change_labels(node, &change.labels).await?;
         if !self.writer.is_observing() {
             info!(node = node.name, labels = ?change.labels, "labels follow the machine");
@@ -215,16 +212,11 @@ impl LabelController {
         Ok(Some(written))
     }
 
-    fn publish(&self, node: &Node, news: &[LabelNews]) {
-        let reference = node_reference(&node.name, &node.uid, None);
-        for it in news {
-            let kind = if it.is_warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            };
+    fn publish(&self, node: &Node, events: &[LabelEvent]) {
+        for it in events {
+            let (kind, about) = (EventType::warning_if(it.is_warning), node_reference(node));
             self.recorder
-                .event(&reference, kind, it.reason, &it.message);
+                .emit(Fact::new(kind, about, it.reason, &it.message));
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! One round every few seconds. Ready nodes cost no call; the others of one cloud are asked about
 //! together. Clouds do not wait for each other. What the [guard](bowline_core::Guard) holds back
-//! is told once.
+//! is reported once.
 
 mod round;
 
@@ -24,6 +24,7 @@ use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
 use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// The settings of the controller.
@@ -36,6 +37,9 @@ pub struct LifecycleOptions {
     /// What the clouds' deletion guards insist on.
     pub rules: CloudRules,
 }
+
+/// Nodes whose deletion is remembered to have been announced: the largest supported cluster.
+const REPORTED_LIMIT: usize = 5000;
 
 /// What the controller works with.
 pub struct LifecycleController {
@@ -63,7 +67,7 @@ pub struct CloudState {
     /// When the guard's time began.
     begun: Instant,
     /// Nodes (by uid) whose deletion was announced.
-    announced: BTreeSet<String>,
+    announced: Reported<String, ()>,
     /// Nodes (by uid) about which the cloud could not tell when it was last asked.
     silent: BTreeSet<String>,
 }
@@ -75,7 +79,7 @@ impl CloudState {
             cloud: Arc::downgrade(cloud),
             account: AccountKey::of(cloud),
             begun: Instant::now(),
-            announced: BTreeSet::new(),
+            announced: Reported::new(REPORTED_LIMIT),
             silent: BTreeSet::new(),
         }
     }
@@ -139,13 +143,9 @@ impl LifecycleController {
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                if stop
-                    .run_until_cancelled(this.nodes.synced())
-                    .await
-                    .is_none()
-                {
+                let Some(()) = stop.run_until_cancelled(this.nodes.synced()).await else {
                     return;
-                }
+                };
                 // Apart, so that a slow cloud does not hold up nodes that need no answer from it.
                 tokio::join!(
                     this.keep_ready_clear(cloud, &stop),

@@ -9,43 +9,43 @@
 
 mod addresses;
 mod initialize;
-mod marks;
+mod metadata;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::metadata::Applied;
-use bowline_core::{CloudError, Node, error_chain, stable_labels_to_repair};
+use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use self::initialize::SyncError;
 use crate::clouds::machines::Machines;
 use crate::clouds::owners::OwnerDiscovery;
-use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::events::{Recorder, versioned_node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::{Lru, Reported};
+use crate::lru::Lru;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
+use crate::report::{Fact, Reported, emit};
 use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
 /// only cost memory (about 1 kB each); fewer would split one list call into several.
 const IN_FLIGHT_LIMIT: usize = 5000;
-/// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
+/// A node that nobody recognises, and one whose reconcile keeps failing, is looked at this often.
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
-/// How often people are told at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
+/// How often it is reported at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
 /// it again.
 const FAILURE_PERIOD: Duration = Duration::from_secs(60);
 /// After what time a node is looked at again that waits for an older one to be asked about.
 const SOON: Duration = Duration::from_millis(200);
-/// Failures in a row after which people are told: about five seconds of trying.
+/// Failures in a row after which it is reported: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
 
-/// Nodes whose being left alone is remembered to have been reported: the largest supported cluster.
+/// Unmanaged nodes whose report is remembered: the largest supported cluster.
 const REPORTED_LIMIT: usize = 5000;
 /// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
 /// again, which changes nothing.
@@ -74,18 +74,18 @@ pub struct NodeController {
     queue: WorkQueue<String>,
     /// For each lane of the queue, who may write.
     writing: Vec<Semaphore>,
-    /// What was told about nodes (by uid) that are left alone, so that it is told once.
+    /// By uid: what keeps nodes unmanaged or uninitialised.
     reported: Reported<String>,
-    /// What was applied last to nodes (by uid) whose marks are owned.
+    /// What was applied last to nodes (by uid) whose metadata is owned.
     applied: Mutex<Lru<String, Applied>>,
-    /// When people were last told that initialising a node (by uid) fails, by reason.
-    failures: Mutex<Lru<(String, &'static str), Instant>>,
+    /// By uid and reason: that initialising keeps failing.
+    failures: Reported<(String, &'static str), ()>,
     /// Fresh nodes without a provider id (by uid) about which clouds were asked.
     asked: Mutex<Lru<String, ()>>,
 }
 
-/// What became of one turn.
-enum Outcome {
+/// The outcome of one reconcile.
+enum NodeOutcome {
     /// Nothing is left to do.
     Done,
     /// Nothing can be done now; look again soon.
@@ -122,7 +122,7 @@ impl NodeController {
             writing,
             reported: Reported::new(REPORTED_LIMIT),
             applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
-            failures: Mutex::new(Lru::new(REPORTED_LIMIT)),
+            failures: Reported::new(REPORTED_LIMIT),
             asked: Mutex::new(Lru::new(REPORTED_LIMIT)),
         })
     }
@@ -131,7 +131,7 @@ impl NodeController {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (queue, machines) = (self.queue.clone(), self.owners.machines().clone());
         self.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if asks_for_reconcile(change) {
                 queue.add(change.key.clone());
             }
             for rival in rivals(&machines, change) {
@@ -141,8 +141,9 @@ impl NodeController {
         for node in self.nodes.all() {
             self.queue.add(node.name.clone());
         }
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
         tokio::join!(
-            self.clone().serve_queue(stop.clone()),
+            self.queue.serve(IN_FLIGHT_LIMIT, &stop, reconcile),
             self.follow_owners(&stop),
             self.keep_addresses(stop.clone())
         );
@@ -150,8 +151,8 @@ impl NodeController {
 
     /// Looks again at nodes whose owners were found out, or could not be.
     async fn follow_owners(&self, stop: &CancellationToken) {
-        let mut news = self.owners.news();
-        while let Some(Ok(())) = stop.run_until_cancelled(news.changed()).await {
+        let mut changes = self.owners.changes();
+        while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
             for node in self.nodes.all() {
                 if self.owners.was_asked(&node) {
                     self.queue.add(node.name.clone());
@@ -160,20 +161,12 @@ impl NodeController {
         }
     }
 
-    async fn serve_queue(self: Arc<Self>, stop: CancellationToken) {
-        let turn = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
-        };
-        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
-    }
-
-    async fn take_turn(&self, work: Work<String>, stop: &CancellationToken) {
+    async fn reconcile(self: Arc<Self>, work: Work<String>, stop: CancellationToken) {
         let name = work.key().clone();
-        match self.sync(&name, work.lane(), stop).await {
-            Ok(Outcome::Done) => work.succeeded(),
-            Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
-            Ok(Outcome::Soon) => work.again_after(SOON),
+        match self.sync(&name, work.lane(), &stop).await {
+            Ok(NodeOutcome::Done) => work.succeeded(),
+            Ok(NodeOutcome::Later) => work.again_after(STRANGER_PERIOD),
+            Ok(NodeOutcome::Soon) => work.again_after(SOON),
             Err(error) => {
                 let failures = self.queue.failures(&name) + 1;
                 self.report(&name, &error, failures);
@@ -188,19 +181,19 @@ impl NodeController {
         name: &str,
         lane: usize,
         stop: &CancellationToken,
-    ) -> Result<Outcome, SyncError> {
+    ) -> Result<NodeOutcome, SyncError> {
         let Some(node) = self.nodes.get(name) else {
-            return Ok(Outcome::Done);
+            return Ok(NodeOutcome::Done);
         };
         if node.is_uninitialized() {
             self.initialize(node, lane, stop).await
         } else {
-            // Nobody looks after such a node, also when its machine is gone: people should know.
+            // Such a node is unmanaged, also when its machine is gone: that is reported.
             if let Some(ownership) = self.owners.doubt(&node) {
-                self.leave_alone(&node, &ownership);
+                self.report_unmanaged(&node, &ownership);
             }
             Box::pin(self.repair_labels(&node)).await?;
-            Ok(Outcome::Done)
+            Ok(NodeOutcome::Done)
         }
     }
 
@@ -236,11 +229,12 @@ impl NodeController {
         self.metrics
             .clouds
             .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
+        // Trouble that its cloud has a reason for is reported at once.
         if let SyncError::Lookup { source, .. } = error
             && let Some(node) = self.nodes.get(name)
-            && self.tell_at_once(&node, source)
+            && let Some(reason) = source.event()
         {
-            return;
+            return self.report_once(&node, reason, source.chain());
         }
         if failures < FAILURES_BEFORE_WARNING {
             debug!(
@@ -258,50 +252,22 @@ impl NodeController {
             "initialising keeps failing"
         );
         let node = self.nodes.get(name);
-        if let Some(node) = node.filter(|it| self.is_due(it, error.reason())) {
-            let message = format!("Initialising keeps failing: {text}");
-            self.tell(
-                &node,
-                EventType::Warning,
-                "NodeInitializationFailed",
-                &message,
-            );
-        }
-    }
-
-    /// Tells people of trouble that its cloud has a word for, once; whether it has.
-    fn tell_at_once(&self, node: &Node, error: &CloudError) -> bool {
-        let Some(reason) = error.event() else {
-            return false;
+        let is_due = |node: &Arc<Node>| {
+            let key = (node.uid.clone(), error.reason());
+            self.failures.is_due(key, &(), FAILURE_PERIOD)
         };
-        let text = error.chain();
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, reason, &text);
+        if let Some(node) = node.filter(is_due) {
+            let (about, reason) = (versioned_node_reference(&node), "NodeInitializationFailed");
+            let message = format!("Initialising keeps failing: {text}");
+            self.recorder.emit(Fact::warning(about, reason, message));
         }
-        true
     }
 
-    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
-        let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
-        self.recorder.event(&reference, kind, reason, message);
-    }
-
-    /// Whether people are to be told again that initialising a node fails for that reason.
-    fn is_due(&self, node: &Node, reason: &'static str) -> bool {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (node.uid.clone(), reason);
-        let before = failures.get_mut(&key).copied();
-        let is_due = before.is_none_or(|it| it.elapsed() >= FAILURE_PERIOD);
-        if is_due {
-            failures.insert(key, Instant::now());
+    fn report_once(&self, node: &Node, reason: &'static str, text: String) {
+        if self.reported.is_new(node.uid.clone(), &text) {
+            let fact = Fact::warning(versioned_node_reference(node), reason, text);
+            emit!(self.recorder, fact, node = node.name);
         }
-        is_due
-    }
-
-    /// Whether this is news about that node.
-    fn is_news(&self, node: &Node, text: &str) -> bool {
-        self.reported.is_news(node.uid.clone(), text)
     }
 
     fn describer_name(&self, node: &Node) -> Option<String> {
@@ -323,7 +289,7 @@ fn rivals(machines: &Machines, change: &NodeChange) -> Vec<String> {
 
 /// An initialised node matters when something changed that labels depend on; a fresh one every
 /// time it is seen, so that its kubelet's heartbeats ask for it again.
-fn concerns_us(change: &NodeChange) -> bool {
+fn asks_for_reconcile(change: &NodeChange) -> bool {
     change
         .after
         .as_ref()

@@ -1,10 +1,10 @@
-//! Shows on nodes whose they are, where that is asked for (`--show-owners`), and takes it back where it is not.
+//! Shows the owners of nodes in an annotation (`--show-owners`), and removes it where that is off.
 //!
 //! ```text
-//!  a node changed, or a minute has passed ─▶ whose is it? (referee) ─▶ what should it show? (core::shown) ─▶ one apply
+//!  a node changed, or a minute has passed ─▶ resolver: its owner ─▶ core::owner_annotation ─▶ one apply
 //! ```
 //!
-//! Decides from what is known; no cloud is asked. What a node shows already is not written.
+//! It asks no cloud, and writes nothing that a node already shows.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +18,12 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::clouds::owners::OwnerDiscovery;
-use crate::kube::nodes::{NodeChange, Nodes};
+use crate::kube::nodes::Nodes;
 use crate::kube::write::NodeWriter;
 use crate::lru::Lru;
 use tokio_util::sync::CancellationToken;
 
-/// How often all nodes are looked at: whose they are also changes without them, when a cloud was asked. As often as
+/// How often all nodes are looked at: their owners also changes without them, when a cloud was asked. As often as
 /// that is done.
 const PERIOD: Duration = Duration::from_secs(60);
 /// How long changes are gathered, so that the writes of an initialisation are one look.
@@ -32,7 +32,7 @@ const GATHERING: Duration = Duration::from_secs(1);
 /// which changes nothing.
 const APPLIED_LIMIT: usize = 5000;
 
-/// Shows whose nodes are.
+/// Shows the owners of nodes.
 pub(crate) struct Shown {
     nodes: Nodes,
     owners: OwnerDiscovery,
@@ -88,27 +88,23 @@ impl Shown {
     pub(crate) async fn run(self, stop: CancellationToken) {
         let changed = Arc::clone(&self.changed);
         self.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if change.after.is_some() && change.differs(may_show_another) {
                 changed.add(&change.key);
             }
         });
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
-        let mut news = self.owners.news();
+        };
+        let mut changes = self.owners.changes();
         while stop
-            .run_until_cancelled(self.round(&mut news))
+            .run_until_cancelled(self.round(&mut changes))
             .await
             .is_some()
         {}
     }
 
     /// Looks at all nodes, then at each that changes, for one period, or until owners are found out.
-    async fn round(&self, news: &mut watch::Receiver<u64>) {
+    async fn round(&self, changes: &mut watch::Receiver<u64>) {
         self.changed.take();
         self.look_at(self.nodes.all()).await;
         let end = tokio::time::Instant::now() + PERIOD;
@@ -116,7 +112,7 @@ impl Shown {
             tokio::select! {
                 biased;
                 () = self.changed.notify.notified() => {}
-                Ok(()) = news.changed() => return,
+                Ok(()) = changes.changed() => return,
                 () = tokio::time::sleep_until(end) => return,
             }
             tokio::time::sleep(GATHERING).await;
@@ -135,7 +131,7 @@ impl Shown {
 
     /// What to apply to a node; none if it shows what it should.
     fn decide(&self, node: &Node) -> Option<Applied> {
-        // Whoever initialises it may still find out whose it is.
+        // Whoever initialises it may still find out who owns it.
         if node.is_uninitialized() && self.showing != Showing::Nothing {
             return None;
         }
@@ -167,11 +163,8 @@ impl Shown {
     }
 }
 
-/// Whether what a node shows, or whose it is, may have changed.
-fn concerns_us(change: &NodeChange) -> bool {
-    let (Some(before), Some(after)) = (&change.before, &change.after) else {
-        return change.after.is_some();
-    };
+/// Whether what a node shows, or its owner, may have changed.
+fn may_show_another(before: &Node, after: &Node) -> bool {
     before.uid != after.uid
         || before.provider_id != after.provider_id
         || before.labels != after.labels

@@ -1,8 +1,7 @@
-//! Events that providers raise: each is taken once, by who leads.
+//! Writes the events that providers raise; the leader takes each once.
 //!
-//! An ordinary one is written as any other event. One with a series is an event of `events.k8s.io/v1` that counts how often
-//! it came; the rights of the originals for it are `get`, `create` and `update`, and what the API server refuses is logged,
-//! and nothing more.
+//! An event with a series is one of `events.k8s.io/v1` that counts how often it came. The originals'
+//! permissions for it are `get`, `create` and `update`; a refused write is only logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +14,10 @@ use k8s_openapi::api::events::v1::{Event, EventSeries as CountedSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
-use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::{EventType, Recorder};
+use crate::report::{Fact, emit};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a note that the API server takes.
@@ -29,9 +29,8 @@ const WRITING: Duration = Duration::from_secs(30);
 pub(crate) struct Writers {
     /// For ordinary ones.
     pub(crate) recorder: Recorder,
-    /// The lease, by namespace and name: it stands for the manager as a whole, an object that is there, in a namespace where
-    /// operators look.
-    pub(crate) lease: (String, String),
+    /// It stands for the manager as a whole: an object that exists, in a namespace where operators look.
+    pub(crate) lease: ObjectReference,
     /// For those with a series; without a client they are only logged.
     pub(crate) client: Option<kube::Client>,
     /// The time of day.
@@ -42,36 +41,25 @@ pub(crate) struct Writers {
 pub(crate) async fn write_all(cloud: Arc<dyn Cloud>, writers: Writers, stop: CancellationToken) {
     while let Some(event) = stop.run_until_cancelled(cloud.next_event()).await {
         let (name, reason) = (cloud.name(), event.reason);
-        match &event.series {
-            Some(series) => {
-                debug!(cloud = %name, reason, "{}", event.message);
-                count(name.as_str(), &writers, &event, series, &stop).await;
-                continue;
-            }
-            None if event.is_warning => warn!(cloud = %name, reason, "{}", event.message),
-            None => info!(cloud = %name, reason, "{}", event.message),
+        if let Some(series) = &event.series {
+            debug!(cloud = %name, reason, "{}", event.message);
+            count(name.as_str(), &writers, &event, series, &stop).await;
+        } else {
+            let fact = fact(event, &writers.lease);
+            emit!(writers.recorder, fact, cloud = %name, reason);
         }
-        record(&writers.recorder, event, &writers.lease);
     }
 }
 
-/// Writes an ordinary event.
-pub(crate) fn record(
-    recorder: &Recorder,
-    event: ProviderEvent,
-    (namespace, name): &(String, String),
-) {
+/// An ordinary event.
+pub(crate) fn fact(event: ProviderEvent, lease: &ObjectReference) -> Fact {
     let object = if event.regarding.is_manager() {
-        lease_reference(namespace, name, None, None)
+        lease.clone()
     } else {
         reference(&event.regarding)
     };
-    let kind = if event.is_warning {
-        EventType::Warning
-    } else {
-        EventType::Normal
-    };
-    recorder.event(&object, kind, event.reason, event.message);
+    let kind = EventType::warning_if(event.is_warning);
+    Fact::new(kind, object, event.reason, event.message)
 }
 
 async fn count(
@@ -169,7 +157,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    use bowline_core::{BoxFuture, Claim, CloudName, Node, NodeMatch};
+    use bowline_core::BoxFuture;
     use bowline_http::Random;
     use http::{Method, Request, Response, StatusCode};
     use http_body_util::BodyExt as _;
@@ -177,36 +165,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::clouds::test_cloud::test_cloud;
     use crate::kube::events::EventContext;
     use crate::metrics::Metrics;
     use tokio_util::sync::CancellationToken;
 
     /// Raises an event every minute, each with another message, three times.
-    struct Troubled(CloudName, AtomicU64);
+    #[derive(Default)]
+    struct Troubled(AtomicU64);
 
-    impl Cloud for Troubled {
-        fn name(&self) -> &CloudName {
-            &self.0
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Foreign.into()
-        }
-
+    test_cloud!(Troubled {
         fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(60)).await;
-                match self.1.fetch_add(1, Ordering::Relaxed) + 1 {
+                match self.0.fetch_add(1, Ordering::Relaxed) + 1 {
                     number @ 1..=3 => trouble(number),
                     _ => std::future::pending().await,
                 }
             })
         }
-    }
+    });
 
     fn trouble(number: u64) -> ProviderEvent {
         let regarding = Regarding {
@@ -267,21 +245,20 @@ mod tests {
     }
 
     async fn an_hour_of(client: Option<kube::Client>) {
-        let name = CloudName::parse("demo").unwrap();
-        let cloud = Arc::new(Troubled(name, AtomicU64::new(0)));
+        let cloud = Arc::new(Troubled::default());
         let stop = CancellationToken::new();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let context = EventContext::new(clock.clone(), Random::seeded(1), Metrics::new());
         let writers = Writers {
             recorder: Recorder::observing("demo", &context),
-            lease: ("kube-system".into(), "lease".into()),
+            lease: ObjectReference::default(),
             client,
             clock,
         };
-        let telling = tokio::spawn(write_all(cloud, writers, stop.clone()));
+        let writing_all = tokio::spawn(write_all(cloud, writers, stop.clone()));
         tokio::time::sleep(Duration::from_secs(3600)).await;
         stop.cancel();
-        telling.await.unwrap();
+        writing_all.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The route controller: from each range of pods, a route to its node; and a word about it in the
-//! node's condition `NetworkUnavailable`.
+//! The route controller: a route from each pod range to its node, and the node's condition
+//! `NetworkUnavailable`.
 //!
 //! ```text
 //!  a node comes, goes, ─┐
@@ -9,9 +9,9 @@
 //!  a while has passed ──┘            publish: conditions, events, metrics (publish)
 //! ```
 //!
-//! Each cloud that has routes has rounds of its own, never two at once and at most one in a period.
-//! What fails is tried again, each destination by itself and ever more rarely, without waiting for
-//! anything to happen. Nothing has to survive a crash: the next round begins with what there is.
+//! Each cloud with routes has its own rounds: one at a time, and at most one in a period. A destination
+//! that fails is retried by itself, with back-off. Nothing has to survive a crash: each round begins
+//! with the routes that exist.
 
 mod execute;
 mod publish;
@@ -40,9 +40,9 @@ use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Reported;
 use crate::metrics::Metrics;
 use crate::queue::Backoff;
+use crate::report::Reported;
 use crate::serving::Readiness;
 use tokio_util::sync::CancellationToken;
 
@@ -54,10 +54,9 @@ const COMPANY: Duration = Duration::from_secs(1);
 /// A round without any cause: it repairs what somebody else did to routes or conditions. A list call
 /// in five minutes is nothing to any cloud.
 const SLOW_PERIOD: Duration = Duration::from_secs(300);
-/// The longest pause before something that fails is tried again. Nobody is told when a quota is raised.
+/// The longest pause before something that fails is tried again. Nobody reports that a quota was raised.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// What was told about nodes and is not told again: one remark for each node of the largest supported
-/// cluster and each of its two ranges.
+/// Reports that are not repeated: one for each node of the largest supported cluster and each of its two ranges.
 const REPORTED_LIMIT: usize = 10_000;
 /// Routes held back that one line of the log names.
 const NAMED_LIMIT: usize = 10;
@@ -70,7 +69,6 @@ pub struct RouteParts {
     pub caller: CloudCaller,
     /// Writes nodes.
     pub writer: NodeWriter,
-    /// Tells people.
     pub recorder: Recorder,
     /// Counts.
     pub metrics: Arc<Metrics>,
@@ -83,7 +81,7 @@ pub struct RouteParts {
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
     /// Two configurations do not write the routes of one cloud at once.
-    pub turns: KeyedMutex<String>,
+    pub locks: KeyedMutex<String>,
 }
 
 /// The settings of the controller.
@@ -102,7 +100,7 @@ pub struct RouteOptions {
 pub struct RouteController {
     parts: RouteParts,
     options: RouteOptions,
-    /// Whether the routes of any cloud were ever seen. The others are told about by themselves.
+    /// Whether the routes of any cloud were ever seen. The others are reported by themselves.
     is_seen: AtomicBool,
 }
 
@@ -117,14 +115,20 @@ struct CloudRoutes<'a> {
     due: BTreeMap<(String, String), Instant>,
     /// Rounds in a row in which not everything could be found out.
     unclear: u32,
-    /// What was told last about a node (uid), by its reason.
-    reported: Reported<(String, &'static str)>,
-    /// What was told last of what an observer would do, by destination.
-    withheld: Reported<(String, String)>,
-    /// Why they cannot be seen now.
-    trouble: String,
-    /// What stays, as it was told last.
-    held: String,
+    reported: Reported<RouteTopic>,
+}
+
+/// What reports of one cloud's routes are about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum RouteTopic {
+    /// A node (uid), by reason.
+    Node(String, &'static str),
+    /// What an observer does not do at a destination, and in its table.
+    Withheld((String, String)),
+    /// Why routes cannot be seen now.
+    Trouble,
+    /// The unneeded routes that are held back.
+    HeldBack,
 }
 
 /// When the next round is.
@@ -160,7 +164,7 @@ impl RouteController {
         }
         let woken: Vec<Arc<Notify>> = states.iter().map(|state| state.woken.clone()).collect();
         self.parts.nodes.on_change(move |change| {
-            if concerns_us(change) {
+            if asks_for_round(change) {
                 for it in &woken {
                     it.notify_one();
                 }
@@ -184,26 +188,19 @@ impl RouteController {
             due: BTreeMap::new(),
             unclear: 0,
             reported: Reported::new(REPORTED_LIMIT),
-            withheld: Reported::new(REPORTED_LIMIT),
-            trouble: String::new(),
-            held: String::new(),
         }
     }
 
     /// A round right away, and further ones when there is a cause.
     async fn keep(&self, mut state: CloudRoutes<'_>, stop: &CancellationToken) {
-        if stop
-            .run_until_cancelled(self.parts.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.parts.nodes.synced()).await else {
             return;
-        }
-        let turn = self
+        };
+        let lock = self
             .parts
-            .turns
+            .locks
             .lock(format!("routes of {}", state.cloud.name()));
-        let Some(_turn) = stop.run_until_cancelled(turn).await else {
+        let Some(_lock) = stop.run_until_cancelled(lock).await else {
             return;
         };
         self.advise(&state);
@@ -261,16 +258,16 @@ impl RouteController {
         let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
             lock(&state.allowance).left(routes, now)
         });
-        self.tell_held(state, &decision.held);
+        self.report_held(state, &decision.held);
         let changes = std::mem::take(&mut decision.changes);
         self.execute(state, &question, changes, &mut decision, stop)
             .await;
-        let is_told = stop.is_cancelled() || self.publish(state, &nodes, &decision).await;
+        let is_published = stop.is_cancelled() || self.publish(state, &nodes, &decision).await;
         metrics.round(name, cause, "done");
-        self.next(state, decision.is_unclear || !is_told)
+        self.next(state, decision.is_unclear || !is_published)
     }
 
-    /// All nodes, sorted by whose they are.
+    /// All nodes, sorted by owner.
     fn route_nodes(&self, cloud: &Arc<dyn Cloud>) -> RouteNodes {
         let view = self.parts.nodes.view();
         let node_owner = |node: &Node| self.parts.resolver.node_owner(node, cloud.name());
@@ -298,9 +295,8 @@ impl RouteController {
     }
 
     fn note_seen(&self, state: &mut CloudRoutes<'_>) {
-        if !state.trouble.is_empty() {
+        if state.reported.forget(&RouteTopic::Trouble) {
             info!(cloud = %state.cloud.name(), "routes can be seen again");
-            state.trouble.clear();
         }
         self.is_seen.store(true, Ordering::Relaxed);
         self.parts.readiness.ready();
@@ -310,15 +306,14 @@ impl RouteController {
     fn not_seen(&self, state: &mut CloudRoutes<'_>, error: &CloudError) -> Pause {
         let text = error.chain();
         let cloud = state.cloud.name();
-        if state.trouble == text {
-            debug!(%cloud, error = text, "routes cannot be seen");
-        } else {
+        if state.reported.is_new(RouteTopic::Trouble, &text) {
             warn!(%cloud, error = text, "routes cannot be seen; nothing is changed");
+        } else {
+            debug!(%cloud, error = text, "routes cannot be seen");
         }
         if !self.is_seen.load(Ordering::Relaxed) {
             self.parts.readiness.not_ready(format!("{cloud}: {text}"));
         }
-        state.trouble = text;
         if error.kind() == CloudErrorKind::Invalid {
             return Pause {
                 length: SLOW_PERIOD,
@@ -355,8 +350,8 @@ impl RouteController {
         }
     }
 
-    /// Tells, when it is news, which routes stay although nobody seems to need them.
-    fn tell_held(&self, state: &mut CloudRoutes<'_>, held: &[HeldBack]) {
+    /// Reports once which routes stay although nobody seems to need them.
+    fn report_held(&self, state: &CloudRoutes<'_>, held: &[HeldBack]) {
         let cloud = state.cloud.name();
         self.parts.metrics.routes.held(cloud.as_str(), held.len());
         let named = held.iter().take(NAMED_LIMIT);
@@ -364,10 +359,11 @@ impl RouteController {
             .map(|it| format!("{} ({})", it.route, it.why))
             .collect();
         let text = lines.join(", ");
-        if text != state.held && !held.is_empty() {
+        if held.is_empty() {
+            state.reported.forget(&RouteTopic::HeldBack);
+        } else if state.reported.is_new(RouteTopic::HeldBack, &text) {
             warn!(%cloud, routes = held.len(), "unneeded routes held back: {text}");
         }
-        state.held = text;
     }
 }
 
@@ -376,14 +372,11 @@ fn lock(allowance: &Mutex<Allowance>) -> MutexGuard<'_, Allowance> {
 }
 
 /// A node matters when it comes or goes, and when its ranges, its addresses or its owner change.
-fn concerns_us(change: &NodeChange) -> bool {
-    match (&change.before, &change.after) {
-        (Some(before), Some(after)) => {
-            before.uid != after.uid
-                || before.pod_cidrs != after.pod_cidrs
-                || before.addresses != after.addresses
-                || before.provider_id != after.provider_id
-        }
-        _ => true,
-    }
+fn asks_for_round(change: &NodeChange) -> bool {
+    change.differs(|before, after| {
+        before.uid != after.uid
+            || before.pod_cidrs != after.pod_cidrs
+            || before.addresses != after.addresses
+            || before.provider_id != after.provider_id
+    })
 }

@@ -7,24 +7,31 @@
 //!  time ─────┘      one worker)    └────────────────── record ◀────────────────────┘
 //! ```
 //!
-//! Decisions are in [`bowline_core::reconcile`], which is asked before every command; first match wins:
+//! [`bowline_core::reconcile`] decides. It is asked before every command; first match wins:
 //!
-//! - *Nothing* happens to what cannot be read, nor to what a restored API server lacks.
-//! - *Leave first*: what other clouds hold for this Service, or for its predecessor of the same name, is removed before
-//!   anything else. The present Service is not written for an old one.
-//! - *Hold*, then *plan*: finalizer first. A plan that waits is gone on with when it is due, unless responsibility,
-//!   Service or targets have changed.
-//! - *Step by step*: before each it is asked whether the plan still holds; before one that interrupts, with the targets as they
-//!   are now. A step that waits for the cloud holds no worker.
+//! - *Nothing* happens to a Service that cannot be read, or that a restored API server lacks.
+//! - *Leave first*: load balancers in other clouds, or of an earlier Service of that name, are removed
+//!   first. The present Service is not written for an old one.
+//! - *Hold*, then *plan*: the finalizer comes first. A waiting plan continues when it is due, unless
+//!   responsibility, Service or targets have changed.
+//! - *Step by step*: before each step the plan must still hold; before one that interrupts traffic, with
+//!   the present targets. A step that waits for the cloud holds no worker.
 //! - *Publish*: annotations before the first and after every step, address and condition at the end.
 //! - *Release* only after every cloud has shown that nothing is left.
-//! - *Failures*: a hint of the cloud, at once for targets alone, else back-off.
+//! - *Failures*: retry when the cloud says, at once for targets alone, else with back-off.
 //!
-//! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]).
+//! One worker at a time has a Service. Each cloud has its own workers ([`lanes`]).
 //!
-//! [`triggers`] fills the queue, [`reconcile`] drives the state machine, [`gather`] observes and prepares plans ([`request`]),
-//! [`requirements`] and [`account`] say what must be known before, [`execute`] runs steps and removals, [`publish`] writes
-//! the Service, [`report`] its events, [`memory`] keeps plans in flight, [`clouds`] makes the calls.
+//! | Module | Does |
+//! |---|---|
+//! | [`triggers`] | fills the queue |
+//! | [`reconcile`] | drives the state machine |
+//! | [`gather`], [`request`] | observe, and prepare plans |
+//! | [`requirements`], [`account`] | hold plans back until enough is known |
+//! | [`execute`] | runs steps and removals |
+//! | [`publish`], [`report`] | write the Service and its events |
+//! | [`state`] | keeps plans in flight |
+//! | [`clouds`] | calls clouds |
 
 pub(crate) mod account;
 pub(crate) mod clouds;
@@ -34,13 +41,13 @@ mod execute;
 mod gather;
 mod home;
 mod lanes;
-mod memory;
 mod orphans;
 mod publish;
 mod reconcile;
 mod report;
 pub(crate) mod request;
 pub(crate) mod requirements;
+mod state;
 mod targets;
 mod triggers;
 mod unserved;
@@ -49,19 +56,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{ServiceKey, TargetGuard};
+use bowline_core::{ServiceKey, TargetGuard, Unserved};
 use bowline_http::{Clock, KeyedMutex, Random};
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use self::clouds::ServiceClouds;
 pub(crate) use self::clouds::balancer_clouds;
-use self::memory::Memory;
 use self::requirements::KnownRequirements;
 pub(crate) use self::requirements::cluster_uid;
-use self::unserved::Complaints;
+use self::state::ServiceStates;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::election::Fence;
@@ -72,12 +79,16 @@ use crate::kube::services::Services;
 use crate::kube::write::ServiceWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, WorkQueue};
+use crate::report::Reported;
 use tokio_util::sync::CancellationToken;
 
 /// Tries to learn the API server's version; it was well a moment ago.
 const VERSION_TRIES: u32 = 5;
 /// The pause between two of them.
 const VERSION_PAUSE: Duration = Duration::from_secs(1);
+
+/// Services without a cloud whose report is remembered; a forgotten one is reported again.
+const UNSERVED_LIMIT: usize = 1000;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -91,8 +102,8 @@ pub struct ServiceOptions {
     /// Whether load balancers with our mark and without a Service are removed
     /// (`--remove-orphaned-load-balancers`).
     pub remove_orphans: bool,
-    /// Namespace and name of the lease: events that concern no Service are shown there.
-    pub lease: (String, String),
+    /// Events that concern no Service are shown there.
+    pub lease: ObjectReference,
 }
 
 /// What the controller reads and writes with.
@@ -116,7 +127,7 @@ pub struct ServiceParts {
     /// Jitter.
     pub random: Random,
     /// Two configurations do not work on one Service at once.
-    pub turns: KeyedMutex<String>,
+    pub locks: KeyedMutex<String>,
     /// Which nodes have lost their owners.
     pub targets: PerCloud<TargetGuard>,
 }
@@ -126,9 +137,10 @@ pub struct ServiceController {
     clouds: ServiceClouds,
     options: ServiceOptions,
     queue: WorkQueue<ServiceKey>,
-    memory: Memory,
+    states: ServiceStates,
     known: KnownRequirements,
-    complaints: Complaints,
+    /// By uid: why nobody serves a Service.
+    unserved: Reported<String, Unserved>,
     /// Nodes changed, or the endpoints of a Service.
     targets_changed: Notify,
     /// Whether the API server knows `ipMode`.
@@ -146,8 +158,8 @@ impl ServiceController {
         let clouds = ServiceClouds::new(resolver, fence)
             .noting(parts.metrics.cloud_health.clone())
             .guarding(parts.targets.clone());
-        let memory = Memory::default();
-        let lanes = lanes::of_services(&clouds, &memory, &parts.services);
+        let states = ServiceStates::default();
+        let lanes = lanes::of_services(&clouds, &states, &parts.services);
         let queues = &parts.metrics.queues;
         let queue = WorkQueue::with_lanes("service", Backoff::services(), queues, lanes);
         Arc::new(Self {
@@ -155,9 +167,9 @@ impl ServiceController {
             parts,
             options,
             queue,
-            memory,
+            states,
             known: KnownRequirements::default(),
-            complaints: Complaints::default(),
+            unserved: Reported::new(UNSERVED_LIMIT),
             targets_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
         })
@@ -181,10 +193,7 @@ impl ServiceController {
         }
         self.listen();
         self.compare_all();
-        let reconcile = |work| {
-            let (this, stop) = (self.clone(), stop.clone());
-            async move { this.reconcile(work, &stop).await }
-        };
+        let reconcile = |work| self.clone().reconcile(work, stop.clone());
         let at_once = self.options.concurrent_syncs;
         let sweeps = self
             .clouds

@@ -1,4 +1,4 @@
-//! What a manager works with at one time, and how that changes while it runs.
+//! The active configuration of a manager, and its replacement while the manager runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl ActiveConfig {
         }
     }
 
-    /// A cloud that cannot tell clusters apart, which nobody allowed.
+    /// A cloud that cannot distinguish clusters, which nobody allowed.
     pub fn untagged(&self) -> Option<&Arc<dyn Cloud>> {
         let mut clouds = self.clouds.iter();
         clouds.find(|cloud| !self.options.cloud.allow_untagged && !cloud.has_cluster_id())
@@ -80,12 +80,12 @@ impl ActiveConfigs {
     pub fn beginning_with(first: ActiveConfig) -> (ActiveConfigChanger, Self) {
         let first = Arc::new(first);
         let (present, seen) = watch::channel(first.clone());
-        let (refused, told) = watch::channel(None);
+        let (refused, refusals) = watch::channel(None);
         let changer = ActiveConfigChanger { present, refused };
         let active_configs = Self {
             first,
             present: seen,
-            refused: told,
+            refused: refusals,
         };
         (changer, active_configs)
     }
@@ -103,7 +103,7 @@ impl ActiveConfigs {
         self.present.borrow().clone()
     }
 
-    /// The present one; [`notice`](Self::notice) tells of later ones.
+    /// The present one; [`notice`](Self::notice) reports later ones.
     pub fn take(&mut self) -> Arc<ActiveConfig> {
         self.present.borrow_and_update().clone()
     }

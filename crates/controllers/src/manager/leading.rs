@@ -1,10 +1,11 @@
 //! The leases of the manager: its own, those it holds for others, and that of a migration.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::{Instant, timeout};
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use super::{Manager, ManagerError};
@@ -13,15 +14,16 @@ use crate::kube::election::{
     Elector, Fence, HeldSet, Interrupted, LeaseCandidate, LeaseName, LeaseNotes, LeaseSet, Lost,
     Migration, Observer, Timing, Wait, hostname, identity,
 };
-use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::{Recorder, lease_reference};
 use crate::metrics::Metrics;
+use crate::report::{Fact, Reported};
 use crate::serving::{Health, Readiness};
 use tokio_util::sync::CancellationToken;
 
 /// How long giving leases back may take, all together: one write each, which takes milliseconds. After that they run
 /// out by themselves.
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
-/// How long telling about it may take after that.
+/// How long events about it may take after that.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
 /// How often people are reminded of whom we wait for: events are forgotten after an hour.
 const REMINDER: Duration = Duration::from_secs(10 * 60);
@@ -31,7 +33,7 @@ const HELD_LEASES: &str = "held-leases";
 /// Leases to compete for.
 pub(super) struct Term {
     pub(super) leases: LeaseSet,
-    /// Tells about winning them and giving them back.
+    /// About winning them and giving them back.
     events: Recorder,
     /// How long work under them may go on after the signal to stop.
     grace: Duration,
@@ -55,7 +57,7 @@ impl Manager {
                 announcer: term.announcer(),
                 identity: term.identity.clone(),
                 readiness,
-                told: Mutex::default(),
+                reported: Reported::new(1),
             });
             let notes = LeaseNotes::default;
             let elector = |lease| term.elector(self, lease, holder.clone(), notes());
@@ -225,7 +227,7 @@ impl Candidacy {
     }
 }
 
-/// Tells metrics and events who leads.
+/// Reports who leads, in metrics and events.
 struct Announcer {
     metrics: Arc<Metrics>,
     events: Recorder,
@@ -241,16 +243,16 @@ impl Announcer {
             lease.to_string()
         }
     }
+}
 
-    fn tell(&self, lease: &Lease, kind: EventType, reason: &'static str, message: &str) {
-        let meta = &lease.metadata;
-        let reference = lease_reference(
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-            meta.uid.as_deref(),
-            meta.resource_version.as_deref(),
-        );
-        self.events.event(&reference, kind, reason, message);
+/// That very version of a lease.
+fn reference(lease: &Lease) -> ObjectReference {
+    let meta = &lease.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    ObjectReference {
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        ..lease_reference(namespace, meta.name.as_deref().unwrap_or_default())
     }
 }
 
@@ -264,32 +266,18 @@ impl Observer for Announcer {
     }
 
     fn event(&self, lease: &Lease, message: &str) {
-        self.tell(lease, EventType::Normal, "LeaderElection", message);
+        let fact = Fact::normal(reference(lease), "LeaderElection", message);
+        self.events.emit(fact);
     }
 }
 
-/// The same for leases that are held besides. Their holders are other programs, and somebody has to end those before
-/// this one works: it tells whom it waits for.
+/// The same for leases that are held besides. Their holders are other programs, which somebody has to end before this
+/// one works: it reports for whom it waits.
 struct Holder {
     announcer: Announcer,
     identity: String,
     readiness: Readiness,
-    /// What was told last by an event, and when.
-    told: Mutex<Option<(String, Instant)>>,
-}
-
-impl Holder {
-    /// Whether people are to be told, because they were not, or because it is long ago.
-    fn is_due(&self, what: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = told
-            .as_ref()
-            .is_some_and(|(before, when)| before == what && when.elapsed() < REMINDER);
-        if !recent {
-            *told = Some((what.to_owned(), Instant::now()));
-        }
-        !recent
-    }
+    reported: Reported<()>,
 }
 
 impl Observer for Holder {
@@ -303,14 +291,14 @@ impl Observer for Holder {
     fn waiting(&self, lease: &LeaseName, seen: Option<&Lease>, wait: &Wait<'_>) {
         let what = format!("waiting for lease {lease} (--hold-leases): {wait}");
         if let Some(seen) = seen
-            && self.is_due(&what)
+            && self.reported.is_due((), &what, REMINDER)
         {
             let message = format!(
                 "{} does nothing before it has this lease: {wait}",
                 self.identity
             );
-            self.announcer
-                .tell(seen, EventType::Warning, "WaitingForLease", &message);
+            let fact = Fact::warning(reference(seen), "WaitingForLease", message);
+            self.announcer.events.emit(fact);
         }
         self.readiness.not_ready(what);
     }

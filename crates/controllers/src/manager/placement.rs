@@ -9,7 +9,7 @@ use crate::options::{CERTIFICATES, CONTROLLERS, ControllerSet, KnownController};
 
 /// The controllers of one lease.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum LeaseControllers<'a> {
     /// All that run in this component: without election there is one place.
     Only(Option<&'a Migration>),
     /// Those of the main lease.
@@ -18,7 +18,7 @@ pub(super) enum Place<'a> {
     Migrated(&'a Migration),
 }
 
-impl Place<'_> {
+impl LeaseControllers<'_> {
     /// Whether a controller belongs there.
     pub(super) fn has(self, known: &KnownController) -> bool {
         let placement =
@@ -30,7 +30,7 @@ impl Place<'_> {
         }
     }
 
-    /// Whether events about the manager as a whole are told from there: one of two places is enough.
+    /// Whether events about the manager as a whole are written from there: one of two places is enough.
     pub(super) fn speaks_for_the_manager(self) -> bool {
         matches!(self, Self::Only(_) | Self::Main(_))
     }
@@ -39,7 +39,7 @@ impl Place<'_> {
 /// The controllers of an active configuration that run in a place.
 pub(super) fn placed(
     active_config: &ActiveConfig,
-    place: Place<'_>,
+    place: LeaseControllers<'_>,
 ) -> Vec<&'static KnownController> {
     enabled(active_config)
         .filter(|known| place.has(known))
@@ -47,8 +47,8 @@ pub(super) fn placed(
 }
 
 /// Reports which controllers of an active configuration run in another component.
-pub(super) fn tell_elsewhere(active_config: &ActiveConfig, migration: Option<&Migration>) {
-    for known in enabled(active_config).filter(|it| !Place::Only(migration).has(it)) {
+pub(super) fn log_elsewhere(active_config: &ActiveConfig, migration: Option<&Migration>) {
+    for known in enabled(active_config).filter(|it| !LeaseControllers::Only(migration).has(it)) {
         let controller = known.name;
         info!(controller, "runs in another component; not started here");
     }

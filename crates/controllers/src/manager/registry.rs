@@ -1,4 +1,4 @@
-//! The controllers that a manager can run: what each needs, and how it is made.
+//! The registry of controllers: what each needs, and how it is built.
 
 use bowline_core::owner_annotation::Showing;
 use bowline_core::routes::cluster_ranges;
@@ -132,7 +132,7 @@ impl Controller for NodeController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
-        let (work, options) = (running.work, &parts.options().controllers);
+        let (supervisor, options) = (running.supervisor, &parts.options().controllers);
         let recorder = running.recorder(known, known.name).await?;
         let writer = running.node_writer(known).await?;
         let showing = match options.show_owners {
@@ -141,19 +141,19 @@ impl Controller for NodeController {
             ShowOwners::Unknown(_) => Showing::default(),
         };
         let shown = Shown::new(
-            work.nodes.clone(),
+            supervisor.nodes.clone(),
             parts.owners.clone(),
             writer.clone(),
             showing,
             at_least_one(options.node_syncs),
         );
         let controller = Self::new(
-            work.nodes.clone(),
+            supervisor.nodes.clone(),
             parts.owners.clone(),
             writer,
             recorder.clone(),
-            work.manager.metrics.clone(),
-            work.manager.clock.clone(),
+            supervisor.manager.metrics.clone(),
+            supervisor.manager.clock.clone(),
             NodeOptions {
                 concurrent_syncs: at_least_one(options.node_syncs),
                 concurrent_status_updates: at_least_one(options.status_updates()),
@@ -176,15 +176,15 @@ impl Controller for LifecycleController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
-        let (work, options) = (running.work, &parts.options().controllers);
+        let (supervisor, options) = (running.supervisor, &parts.options().controllers);
         let recorder = running.recorder(known, known.name).await?;
         let controller = Self::new(
-            work.nodes.clone(),
+            supervisor.nodes.clone(),
             parts.owners.clone(),
             running.node_writer(known).await?,
             recorder.clone(),
-            work.manager.metrics.clone(),
-            &work.guards,
+            supervisor.manager.metrics.clone(),
+            &supervisor.guards,
             LifecycleOptions {
                 monitor_period: options.node_monitor_period,
                 concurrent_syncs: at_least_one(options.lifecycle_syncs),
@@ -207,14 +207,14 @@ impl Controller for ServiceController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
-        let (work, manager) = (running.work, running.work.manager);
+        let (supervisor, manager) = (running.supervisor, running.supervisor.manager);
         // The originals' name of the component, which people filter events by.
         let recorder = running.recorder(known, known.identity).await?;
         let client = running.client(known).await?;
         let service_parts = ServiceParts {
-            services: work.services.clone(),
-            nodes: work.nodes.clone(),
-            slices: work.slices.clone(),
+            services: supervisor.services.clone(),
+            nodes: supervisor.nodes.clone(),
+            slices: supervisor.slices.clone(),
             writer: ServiceWriter::new(client.clone()),
             client,
             reader: manager.clients.root(INFORMERS),
@@ -222,17 +222,17 @@ impl Controller for ServiceController {
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
             random: manager.random.fork(),
-            turns: work.turns.clone(),
-            targets: work.targets.clone(),
+            locks: supervisor.locks.clone(),
+            targets: supervisor.targets.clone(),
         };
         let options = ServiceOptions {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
             cluster_uid: options.cloud.cluster_uid().map(str::to_owned),
             remove_orphans: options.controllers.remove_orphans,
-            lease: work.lease(),
+            lease: supervisor.lease(),
         };
-        let fence = work.fence.clone();
+        let fence = supervisor.fence.clone();
         let controller = Self::new(service_parts, &running.resolver, fence, options);
         Ok(Some(parts.started(recorder, controller.run(stop))))
     }
@@ -265,8 +265,8 @@ impl Controller for RouteController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
-        let (work, manager) = (running.work, running.work.manager);
-        let readiness = work.health.add_readiness(known.name);
+        let (supervisor, manager) = (running.supervisor, running.supervisor.manager);
+        let readiness = supervisor.health.add_readiness(known.name);
         let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
             Ok(ranges) => ranges,
             Err(problem) => {
@@ -277,17 +277,17 @@ impl Controller for RouteController {
         };
         let recorder = running.recorder(known, routes::COMPONENT).await?;
         let route_parts = RouteParts {
-            nodes: work.nodes.clone(),
+            nodes: supervisor.nodes.clone(),
             resolver: running.resolver.clone(),
-            caller: CloudCaller::new(work.fence.clone()),
+            caller: CloudCaller::new(supervisor.fence.clone()),
             writer: running.node_writer(known).await?,
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
             random: manager.random.fork(),
             readiness,
-            allowances: work.allowances.clone(),
-            turns: work.turns.clone(),
+            allowances: supervisor.allowances.clone(),
+            locks: supervisor.locks.clone(),
         };
         let options = RouteOptions {
             cluster_name: options.cloud.cluster_name.clone(),
@@ -313,20 +313,20 @@ impl Controller for IpamController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
-        let (work, manager) = (running.work, running.work.manager);
+        let (supervisor, manager) = (running.supervisor, running.supervisor.manager);
         let recorder = running.recorder(known, ipam::COMPONENT).await?;
         let controller = Self::new(IpamParts {
-            nodes: work.nodes.clone(),
+            nodes: supervisor.nodes.clone(),
             owners: parts.owners.clone(),
             clouds: running.active_config.clouds.clone(),
-            fence: work.fence.clone(),
-            may_follow_unfinished_writes: work.fence.may_follow_unfinished_writes(),
+            fence: supervisor.fence.clone(),
+            may_follow_unfinished_writes: supervisor.fence.may_follow_unfinished_writes(),
             writer: running.node_writer(known).await?,
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
-            readiness: work.health.add_readiness(known.name),
+            readiness: supervisor.health.add_readiness(known.name),
             flags: parts.options().ipam_flags(),
-            turns: work.turns.clone(),
+            locks: supervisor.locks.clone(),
         });
         Ok(Some(parts.started(recorder, controller.run(stop))))
     }
@@ -345,17 +345,17 @@ impl Controller for CertificateController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known) = (parts.running, parts.known);
-        let (work, manager) = (running.work, running.work.manager);
+        let (supervisor, manager) = (running.supervisor, running.supervisor.manager);
         let recorder = running.recorder_of_its_own(known.identity, known.name);
         let client = running.client_of_its_own(known.identity);
-        let writer = if work.fence.is_observing() {
+        let writer = if supervisor.fence.is_observing() {
             CertificateWriter::observing(client)
         } else {
             CertificateWriter::new(client)
         };
         let certificate_parts = CertificateParts {
-            requests: work.requests.clone(),
-            nodes: work.nodes.clone(),
+            requests: supervisor.requests.clone(),
+            nodes: supervisor.nodes.clone(),
             reader: manager.clients.root(INFORMERS),
             server: manager.clients.server_names(),
             reserved: parts.options().controllers.reserved_names.clone(),
@@ -364,7 +364,7 @@ impl Controller for CertificateController {
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
         };
-        let (is_named, fence) = (running.is_named(known), work.fence.clone());
+        let (is_named, fence) = (running.is_named(known), supervisor.fence.clone());
         let controller = Self::new(certificate_parts, &running.resolver, is_named, fence);
         Ok(Some(parts.started(recorder, controller.run(stop))))
     }
@@ -382,11 +382,11 @@ impl Controller for LabelController {
         let options = &parts.options().controllers;
         let recorder = running.recorder(known, known.name).await?;
         let controller = Self::new(
-            running.work.nodes.clone(),
+            running.supervisor.nodes.clone(),
             parts.owners.clone(),
             running.node_writer(known).await?,
             recorder.clone(),
-            &running.work.manager.metrics,
+            &running.supervisor.manager.metrics,
             LabelOptions {
                 period: options.node_status_update_frequency,
                 concurrent_syncs: at_least_one(options.node_syncs),
@@ -405,7 +405,7 @@ impl Controller for ChoresController {
 
     async fn start(parts: &ControllerParts<'_>, stop: CancellationToken) -> Starting {
         let (running, known, options) = (parts.running, parts.known, parts.options());
-        let work = running.work;
+        let supervisor = running.supervisor;
         let recorder = running.recorder_of_its_own(known.identity, known.name);
         // Where the program's other object is: the deployment has permissions there.
         let namespace = options.election.resource_namespace.clone();
@@ -413,13 +413,13 @@ impl Controller for ChoresController {
         let chores_parts = ChoresParts {
             // The chart's Service.
             address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
-            lease: work.lease(),
+            lease: supervisor.lease(),
             namespace,
-            nodes: work.nodes.clone(),
+            nodes: supervisor.nodes.clone(),
             client: running.client_of_its_own(known.identity),
             recorder: recorder.clone(),
-            caller: CloudCaller::new(work.fence.clone()),
-            is_observing: work.fence.is_observing(),
+            caller: CloudCaller::new(supervisor.fence.clone()),
+            is_observing: supervisor.fence.is_observing(),
             cluster_name: options.cloud.cluster_name.clone(),
         };
         let controller = Self::new(chores_parts, &running.resolver);

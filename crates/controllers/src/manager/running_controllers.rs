@@ -29,7 +29,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the controllers of one active configuration are made of.
 pub(super) struct RunningControllers<'a> {
-    pub(super) work: &'a Supervisor<'a>,
+    pub(super) supervisor: &'a Supervisor<'a>,
     pub(super) active_config: Arc<ActiveConfig>,
     pub(super) resolver: OwnershipResolver,
     /// When the leader is to end.
@@ -72,16 +72,19 @@ impl RunningControllers<'_> {
         let stop = &stop.child_token();
         let owners = self.owners(stop);
         let mut tasks = JoinSet::new();
-        let nodes = self.work.nodes.clone();
+        let nodes = self.supervisor.nodes.clone();
         tasks.spawn(owners.clone().keep_settling(nodes, stop.clone()));
-        let (nodes, metrics) = (self.work.nodes.clone(), self.work.manager.metrics.clone());
+        let (nodes, metrics) = (
+            self.supervisor.nodes.clone(),
+            self.supervisor.manager.metrics.clone(),
+        );
         let reporting = unowned_report::report(self.resolver.clone(), nodes, metrics, stop.clone());
         tasks.spawn(reporting);
         let mut recorders = self.write_events(&mut tasks, stop);
         recorders.extend(self.keep_accounts(&owners, &mut tasks, stop));
         let mut names = Vec::new();
-        let manager = self.work.manager;
-        for known in placed(&self.active_config, self.work.place) {
+        let manager = self.supervisor.manager;
+        for known in placed(&self.active_config, self.supervisor.place) {
             self.pause(stop).await;
             let Some(started) = self.start_one(known, &owners, stop).await? else {
                 continue;
@@ -104,17 +107,17 @@ impl RunningControllers<'_> {
 
     /// Writes the events that clouds raise; gives what writes them. The rights are the deployment's own.
     fn write_events(&self, running: &mut JoinSet<()>, stop: &CancellationToken) -> Vec<Recorder> {
-        let (work, mut recorders) = (&self.work, Vec::new());
+        let (supervisor, mut recorders) = (&self.supervisor, Vec::new());
         for cloud in &self.active_config.clouds {
             let name = cloud.provider();
             let recorder = self.recorder_of_its_own(name, name);
-            let clients = &work.manager.clients;
+            let clients = &supervisor.manager.clients;
             let writers = provider_events::Writers {
                 recorder: recorder.clone(),
-                lease: work.lease(),
-                client: (!work.fence.is_observing())
-                    .then(|| clients.with_own_rights(name, &work.fence)),
-                clock: work.manager.clock.clone(),
+                lease: supervisor.lease(),
+                client: (!supervisor.fence.is_observing())
+                    .then(|| clients.with_own_rights(name, &supervisor.fence)),
+                clock: supervisor.manager.clock.clone(),
             };
             let writing = provider_events::write_all(cloud.clone(), writers, stop.clone());
             running.spawn(writing);
@@ -130,10 +133,10 @@ impl RunningControllers<'_> {
         running: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> Vec<Recorder> {
-        if !self.work.place.speaks_for_the_manager() {
+        if !self.supervisor.place.speaks_for_the_manager() {
             return Vec::new();
         }
-        let manager = self.work.manager;
+        let manager = self.supervisor.manager;
         let clouds = self.active_config.clouds.iter();
         let keep = |cloud: &Arc<dyn Cloud>| {
             let mut all = owners.all().iter();
@@ -142,12 +145,12 @@ impl RunningControllers<'_> {
                 cloud: cloud.clone(),
                 batcher: all.find(|it| it.cloud().name() == cloud.name()).cloned(),
                 resolver: self.resolver.clone(),
-                nodes: self.work.nodes.clone(),
+                nodes: self.supervisor.nodes.clone(),
                 accounts: manager.metrics.accounts.clone(),
                 cloud_health: manager.metrics.cloud_health.clone(),
                 recorder: recorder.clone(),
                 random: manager.random.fork(),
-                lease: self.work.lease(),
+                lease: self.supervisor.lease(),
             });
             running.spawn(watch.run(stop.clone()));
             recorder
@@ -159,13 +162,13 @@ impl RunningControllers<'_> {
     }
 
     fn owners(&self, stop: &CancellationToken) -> OwnerDiscovery {
-        let cloud_health = &self.work.manager.metrics.cloud_health;
-        let accounts = &self.work.manager.metrics.accounts;
+        let cloud_health = &self.supervisor.manager.metrics.cloud_health;
+        let accounts = &self.supervisor.manager.metrics.accounts;
         OwnerDiscovery::asking(
             &self.resolver,
             cloud_health,
             accounts,
-            &self.work.fence,
+            &self.supervisor.fence,
             stop,
         )
     }
@@ -193,8 +196,11 @@ impl RunningControllers<'_> {
         &self,
         known: &KnownController,
     ) -> Result<NodeWriter, ManagerError> {
-        let (client, random) = (self.client(known).await?, self.work.manager.random.fork());
-        Ok(if self.work.fence.is_observing() {
+        let (client, random) = (
+            self.client(known).await?,
+            self.supervisor.manager.random.fork(),
+        );
+        Ok(if self.supervisor.fence.is_observing() {
             NodeWriter::observing(client, random)
         } else {
             NodeWriter::new(client, random)
@@ -212,8 +218,8 @@ impl RunningControllers<'_> {
 
     /// A client with the rights of the deployment: nobody binds roles to an account of this name.
     pub(super) fn client_of_its_own(&self, identity: &'static str) -> kube::Client {
-        let clients = &self.work.manager.clients;
-        clients.with_own_rights(identity, &self.work.fence)
+        let clients = &self.supervisor.manager.clients;
+        clients.with_own_rights(identity, &self.supervisor.fence)
     }
 
     /// Events, likewise.
@@ -222,8 +228,8 @@ impl RunningControllers<'_> {
         identity: &'static str,
         component: &'static str,
     ) -> Recorder {
-        let context = self.work.manager.event_context();
-        if self.work.fence.is_observing() {
+        let context = self.supervisor.manager.event_context();
+        if self.supervisor.fence.is_observing() {
             return Recorder::observing(component, &context);
         }
         Recorder::new(self.client_of_its_own(identity), component, &context)
@@ -235,8 +241,8 @@ impl RunningControllers<'_> {
         known: &KnownController,
         component: &'static str,
     ) -> Result<Recorder, ManagerError> {
-        let context = self.work.manager.event_context();
-        if self.work.fence.is_observing() {
+        let context = self.supervisor.manager.event_context();
+        if self.supervisor.fence.is_observing() {
             return Ok(Recorder::observing(component, &context));
         }
         let client = self.client(known).await?;
@@ -247,9 +253,9 @@ impl RunningControllers<'_> {
         &self,
         known: &KnownController,
     ) -> Result<kube::Client, ManagerError> {
-        let clients = &self.work.manager.clients;
+        let clients = &self.supervisor.manager.clients;
         loop {
-            let made = clients.for_controller(known.identity, &self.work.fence);
+            let made = clients.for_controller(known.identity, &self.supervisor.fence);
             match made.await {
                 // A manager that starts says what is wrong, and ends. One that leads goes on.
                 Err(error) if self.active_config.generation > 1 && !self.stop.is_cancelled() => {
@@ -270,7 +276,7 @@ impl RunningControllers<'_> {
     async fn pause(&self, stop: &CancellationToken) {
         let interval = self.active_config.options.controllers.start_interval;
         if !interval.is_zero() {
-            let pause = self.work.manager.random.jitter(interval, 1.0);
+            let pause = self.supervisor.manager.random.jitter(interval, 1.0);
             stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
     }

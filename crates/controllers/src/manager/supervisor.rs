@@ -1,4 +1,5 @@
-//! What a leader does: watch, and run the controllers of one active configuration after another.
+//! The supervisor of a leader: runs the watches, and the controllers of one active configuration after
+//! another.
 //!
 //! ```text
 //!  configuration 1 ──▶ controllers 1 ─── configuration 2 ──▶ finish what is under way
@@ -12,11 +13,12 @@ use std::time::Duration;
 use bowline_core::TargetGuard;
 use bowline_core::routes::Allowance;
 use bowline_http::KeyedMutex;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::placement::Place;
+use super::placement::LeaseControllers;
 use super::running_controllers::{Running, RunningControllers};
 use super::{Manager, ManagerError};
 use crate::clouds::machines::Machines;
@@ -26,13 +28,14 @@ use crate::kube::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::kube::csr_store::CertificateRequests;
 use crate::kube::election::Fence;
 use crate::kube::endpoints::Slices;
-use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::{Recorder, lease_reference};
 use crate::kube::nodes::Nodes;
 use crate::kube::services::Services;
 use crate::kube::store::{Store, Stored};
 use crate::loops::lifecycle::Guards;
 use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
+use crate::report::Fact;
 use crate::serving::Health;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +51,7 @@ const COMPONENT: &str = "bowline";
 pub(super) struct Supervisor<'a> {
     pub(super) manager: &'a Manager,
     pub(super) health: &'a Health,
-    pub(super) place: Place<'a>,
+    pub(super) place: LeaseControllers<'a>,
     pub(super) fence: Fence,
     pub(super) nodes: Nodes,
     pub(super) services: Services,
@@ -60,14 +63,14 @@ pub(super) struct Supervisor<'a> {
     pub(super) allowances: PerCloud<Allowance>,
     /// Which nodes have lost their owners, for the targets of load balancers.
     pub(super) targets: PerCloud<TargetGuard>,
-    pub(super) turns: KeyedMutex<String>,
+    pub(super) locks: KeyedMutex<String>,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         manager: &'a Manager,
         health: &'a Health,
-        place: Place<'a>,
+        place: LeaseControllers<'a>,
         fence: Fence,
     ) -> Self {
         Self {
@@ -82,7 +85,7 @@ impl<'a> Supervisor<'a> {
             guards: Guards::default(),
             allowances: PerCloud::default(),
             targets: PerCloud::default(),
-            turns: KeyedMutex::default(),
+            locks: KeyedMutex::default(),
         }
     }
 
@@ -112,7 +115,7 @@ impl<'a> Supervisor<'a> {
             resolver =
                 resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
             let controllers = RunningControllers {
-                work: &self,
+                supervisor: &self,
                 active_config,
                 resolver: resolver.clone(),
                 stop: stop.clone(),
@@ -151,24 +154,20 @@ impl<'a> Supervisor<'a> {
                 ReloadNotice::Changed => {
                     let next = active_configs.present();
                     let text = format!("Generation {}: {}", next.generation, next.summary);
-                    self.tell(recorder, EventType::Normal, "ConfigurationChanged", text);
+                    let fact = Fact::normal(self.lease(), "ConfigurationChanged", text);
+                    self.emit(recorder, fact);
                     return;
                 }
                 ReloadNotice::Refused(why) => {
                     let text = format!("The configuration stays as it is: {why}");
-                    self.tell(recorder, EventType::Warning, "ConfigurationRefused", text);
+                    let fact = Fact::warning(self.lease(), "ConfigurationRefused", text);
+                    self.emit(recorder, fact);
                 }
             }
         }
     }
 
-    fn tell(
-        &self,
-        recorder: &mut Option<Recorder>,
-        kind: EventType,
-        reason: &'static str,
-        text: String,
-    ) {
+    fn emit(&self, recorder: &mut Option<Recorder>, fact: Fact) {
         if !self.place.speaks_for_the_manager() {
             return;
         }
@@ -180,9 +179,7 @@ impl<'a> Supervisor<'a> {
             let client = self.manager.clients.with_own_rights(COMPONENT, &self.fence);
             Recorder::new(client, COMPONENT, &context)
         });
-        let (namespace, name) = self.lease();
-        let lease = lease_reference(&namespace, &name, None, None);
-        recorder.event(&lease, kind, reason, text);
+        recorder.emit(fact);
     }
 
     /// Lets controllers end, for a moment before the next ones begin and then beside them.
@@ -225,13 +222,10 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The manager's lease, by namespace and name.
-    pub(super) fn lease(&self) -> (String, String) {
+    /// The manager's lease: events about the manager as a whole are shown there.
+    pub(super) fn lease(&self) -> ObjectReference {
         let election = &self.manager.options().election;
-        (
-            election.resource_namespace.clone(),
-            election.resource_name.clone(),
-        )
+        lease_reference(&election.resource_namespace, &election.resource_name)
     }
 
     /// Begins to follow what these controllers read and none before did.

@@ -1,4 +1,4 @@
-//! Whose account each cloud's credentials see, told when somebody reads the metrics.
+//! Whose account each cloud's credentials see, read when somebody scrapes the metrics.
 
 use bowline_core::AccountState;
 use prometheus_client::collector::Collector;

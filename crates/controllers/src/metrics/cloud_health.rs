@@ -1,4 +1,4 @@
-//! How each cloud is, told when somebody reads the metrics.
+//! How each cloud is, read when somebody scrapes the metrics.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};

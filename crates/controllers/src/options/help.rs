@@ -1,4 +1,4 @@
-//! Texts made from the table: usage, the lines that tell all values, the reference page.
+//! Texts made from the table: usage, the lines that list all values, the reference page.
 
 use std::fmt::Write as _;
 

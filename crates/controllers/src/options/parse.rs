@@ -124,7 +124,7 @@ impl Values {
     }
 }
 
-/// What was read: the values, and what the user should be told about them.
+/// What was read: the values, and what the user should know about them.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) values: Values,

@@ -14,7 +14,7 @@ use super::table::FLAGS;
 use super::value::Value;
 use crate::kube::election::LeaseName;
 
-/// Everything the manager can be told on its command line.
+/// Everything that can be set on the command line of the manager.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Which cloud, which cluster.
@@ -98,7 +98,7 @@ pub enum Mode {
     /// It does its work.
     #[default]
     Manage,
-    /// It reads, decides, and tells what it would do.
+    /// It reads, decides, and logs what it would do.
     Observe,
     /// Something else was written; [`Options::validate`] refuses it.
     Unknown(String),
@@ -114,7 +114,7 @@ impl From<String> for Mode {
     }
 }
 
-/// How it is shown on nodes whose they are.
+/// How it is shown on nodes their owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShowOwners {
     /// In a way that there is.

@@ -681,11 +681,11 @@ fn leases_that_are_held_besides_are_named_once_and_checked() {
     assert_eq!(held, expected);
     assert_eq!(run(&["--hold-leases="]).options.election.hold.len(), 0);
     for bad in ["A", "a/b/c", "a,,b", "a, b"] {
-        let told = error(&[&format!("--hold-leases={bad}")]);
-        assert!(told.contains(&format!(
+        let reported = error(&[&format!("--hold-leases={bad}")]);
+        assert!(reported.contains(&format!(
             "invalid argument {bad:?} for \"--hold-leases\" flag"
         )));
-        assert!(told.contains("must be NAMESPACE/NAME"), "{told}");
+        assert!(reported.contains("must be NAMESPACE/NAME"), "{reported}");
     }
     assert_eq!(
         problems(&["--hold-leases=a", "--leader-elect=false"]),

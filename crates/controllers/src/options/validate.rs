@@ -16,7 +16,7 @@ const JITTER_FACTOR: f64 = 1.2;
 /// requests a second, within the 20 that a client may send by default. There are five originals.
 const MOST_HELD: usize = 16;
 
-/// The problems, in the order in which they are told. Its text is one bare problem, or several in
+/// The problems, in the order in which they are reported. Its text is one bare problem, or several in
 /// brackets on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidOptions(pub Vec<String>);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bowline_core::CloudName;
 
-/// Decides whose a key is; none if that is open, or several clouds have to do with it.
+/// Decides about the cloud of a key; none if that is open, or several clouds have to do with it.
 type Decide<K> = Box<dyn Fn(&K) -> Option<CloudName> + Send + Sync>;
 
 /// The lanes of a queue: one for each cloud, and a common one for keys that no single cloud has to do with. Where there

@@ -9,17 +9,17 @@ use super::{Work, WorkQueue};
 use tokio_util::sync::CancellationToken;
 
 impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
-    /// Gives every key its turn until `stop`, at most `at_once` of each lane at the same time; then shuts down, and
-    /// ends when the turns that are under way have. A turn that panics is over, and costs no worker.
+    /// Reconciles every key until `stop`, at most `at_once` of each lane at the same time; then shuts down, and
+    /// ends when the runs under way have. A run that panics is over, and costs no worker.
     pub async fn serve<T>(
         &self,
         at_once: usize,
         stop: &CancellationToken,
-        turn: impl Fn(Work<K>) -> T,
+        reconcile: impl Fn(Work<K>) -> T,
     ) where
         T: Future<Output = ()> + Send + 'static,
     {
-        let lanes = (0..self.lanes()).map(|lane| self.serve_lane(lane, at_once, stop, &turn));
+        let lanes = (0..self.lanes()).map(|lane| self.serve_lane(lane, at_once, stop, &reconcile));
         join_all(lanes).await;
     }
 
@@ -28,25 +28,25 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         lane: usize,
         at_once: usize,
         stop: &CancellationToken,
-        turn: &impl Fn(Work<K>) -> T,
+        reconcile: &impl Fn(Work<K>) -> T,
     ) where
         T: Future<Output = ()> + Send + 'static,
     {
-        let mut turns = JoinSet::new();
+        let mut runs = JoinSet::new();
         loop {
-            while turns.try_join_next().is_some() {}
+            while runs.try_join_next().is_some() {}
             let next = async {
-                if turns.len() >= at_once {
-                    turns.join_next().await;
+                if runs.len() >= at_once {
+                    runs.join_next().await;
                 }
                 self.next_in(lane).await
             };
             let Some(Some(work)) = stop.run_until_cancelled(next).await else {
                 break;
             };
-            turns.spawn(turn(work));
+            runs.spawn(reconcile(work));
         }
         self.shut_down();
-        while turns.join_next().await.is_some() {}
+        while runs.join_next().await.is_some() {}
     }
 }

@@ -290,19 +290,19 @@ async fn turns_of_a_cloud_that_hangs_hold_up_no_other() {
     let stop = CancellationToken::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
-    let (serving, stopping, told) = (queue.clone(), stop.clone(), Arc::clone(&seen));
+    let (serving, stopping, recorded) = (queue.clone(), stop.clone(), Arc::clone(&seen));
     let serving = tokio::spawn(async move {
-        let turn = |work: Work<&'static str>| {
-            let told = Arc::clone(&told);
+        let reconcile = |work: Work<&'static str>| {
+            let recorded = Arc::clone(&recorded);
             async move {
                 let takes = if work.lane() == A { 120 } else { 1 };
                 tokio::time::sleep(Duration::from_secs(takes)).await;
                 let at = start.elapsed().as_secs();
-                told.lock().unwrap().push((at, *work.key()));
+                recorded.lock().unwrap().push((at, *work.key()));
                 work.succeeded();
             }
         };
-        serving.serve(1, &stopping, turn).await;
+        serving.serve(1, &stopping, reconcile).await;
     });
     tokio::time::sleep(Duration::from_secs(300)).await;
     let expected = [(1, "b1"), (1, "x1"), (2, "b2"), (120, "a1"), (240, "a2")];
@@ -319,14 +319,14 @@ async fn a_turn_that_panics_costs_no_worker() {
     queue.add("a");
     queue.add("b");
     let stop = CancellationToken::new();
-    let turn = |work: Work<&'static str>| {
+    let reconcile = |work: Work<&'static str>| {
         let stop = stop.clone();
         async move {
             assert_eq!(*work.key(), "b", "the first one fails");
             stop.cancel();
         }
     };
-    queue.serve(1, &stop, turn).await;
+    queue.serve(1, &stop, reconcile).await;
 }
 
 #[tokio::test(start_paused = true)]

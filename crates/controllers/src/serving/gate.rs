@@ -1,4 +1,4 @@
-//! Who calls, and may they? The two questions before every answer.
+//! Authentication and authorization, before every answer.
 
 use std::time::Duration;
 

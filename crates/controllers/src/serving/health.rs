@@ -1,4 +1,4 @@
-//! Health checks, added while the process runs, and what `/healthz`, `/livez` and `/readyz` say.
+//! Health checks, added while the process runs: `/healthz`, `/livez` and `/readyz`.
 //!
 //! A check answers from memory: it never asks a cloud or the API server.
 //!
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clouds::cloud_health::CloudCondition;
 
-/// Everybody may ask; why something is wrong is told to those who may ask about it alone.
+/// Everybody may ask; only those who may ask about one thing alone see why it is wrong.
 const WITHHELD: &str = "reason withheld";
 
 /// Looks at one thing; an error says what is wrong with it.
@@ -25,7 +25,7 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub type CloudCheck = Arc<dyn Fn() -> CloudCondition + Send + Sync>;
 
 #[derive(Clone)]
-enum Look {
+enum HealthCheck {
     Plain(Check),
     Cloud(CloudCheck),
 }
@@ -58,14 +58,14 @@ struct Named {
     healthz: bool,
     livez: bool,
     readyz: bool,
-    check: Look,
+    check: HealthCheck,
 }
 
 /// The checks of the process; clones share them.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<Vec<Named>>>);
 
-/// Whether one thing is ready; it is not until told so.
+/// Whether one thing is ready; it is not until `ready` is called.
 #[derive(Clone, Debug)]
 pub struct Readiness(Arc<Mutex<Option<String>>>);
 
@@ -90,7 +90,7 @@ pub struct CheckResult {
     pub error: Option<String>,
     /// Left out on request.
     pub excluded: bool,
-    /// What is wrong is told, and the answer to the whole is good all the same. What may be said of it to everybody.
+    /// What is wrong is shown, and the answer to the whole is good all the same. What everybody may see of it.
     pub tolerated: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Health {
             healthz: true,
             livez: true,
             readyz: false,
-            check: Look::Plain(check),
+            check: HealthCheck::Plain(check),
         });
     }
 
@@ -129,7 +129,7 @@ impl Health {
             healthz: true,
             livez: false,
             readyz: false,
-            check: Look::Plain(check),
+            check: HealthCheck::Plain(check),
         });
     }
 
@@ -147,7 +147,7 @@ impl Health {
             healthz: false,
             livez: false,
             readyz: true,
-            check: Look::Plain(Arc::new(move || lock(&state.0).clone().map_or(Ok(()), Err))),
+            check: HealthCheck::Plain(Arc::new(move || lock(&state.0).clone().map_or(Ok(()), Err))),
         });
         readiness
     }
@@ -159,7 +159,7 @@ impl Health {
             healthz: false,
             livez: false,
             readyz: true,
-            check: Look::Cloud(check),
+            check: HealthCheck::Cloud(check),
         });
     }
 
@@ -186,7 +186,7 @@ impl Health {
                 healthz: true,
                 livez: true,
                 readyz: true,
-                check: Look::Plain(Arc::new(|| Ok(()))),
+                check: HealthCheck::Plain(Arc::new(|| Ok(()))),
             };
             checks.insert(0, ping);
         }
@@ -197,8 +197,8 @@ impl Health {
             let mut finding = CheckResult::new(check.name, excluded);
             match check.check {
                 _ if excluded => {}
-                Look::Plain(check) => finding.error = check().err(),
-                Look::Cloud(check) => match check() {
+                HealthCheck::Plain(check) => finding.error = check().err(),
+                HealthCheck::Cloud(check) => match check() {
                     CloudCondition::Well => working = true,
                     CloudCondition::Failing { kinds, text } => {
                         (finding.error, finding.tolerated) = (Some(text), Some(kinds));

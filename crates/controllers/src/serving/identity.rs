@@ -1,4 +1,4 @@
-//! Who calls: a user with groups, from a certificate, a front proxy's headers or nobody.
+//! Identifies the caller: a user with groups, from a certificate, a front proxy's headers, or anonymous.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

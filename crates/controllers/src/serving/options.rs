@@ -1,4 +1,4 @@
-//! What the server can be told, as plain values; the flags are mapped onto these.
+//! The settings of the server, as plain values; the flags are mapped onto these.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

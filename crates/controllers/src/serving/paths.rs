@@ -1,4 +1,4 @@
-//! What each path answers, once the caller is known and allowed.
+//! Answers each path, once the caller is authorized.
 
 use bowline_core::PageAnswer;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! How long a connection may take for what it does next.
+//! Time limits of each phase of a connection.
 //!
 //! ```text
 //! handshake ─▶ silent ─▶ head ─▶ answering ─▶ idle ─▶ head …      HTTP/1.1
@@ -6,7 +6,7 @@
 //! handshake ─▶ silent ─▶ idle ◀─▶ answering                       HTTP/2
 //! ```
 //!
-//! Times count from the beginning of a phase, not from the last byte: a byte a second buys nobody time.
+//! A limit counts from the beginning of a phase, not from the last byte: slow senders gain no time.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! Who may stay when there are too many connections. A newcomer always gets a place: probes are newcomers, and so are
-//! operators in need.
+//! Limits the number of connections. A new connection always gets in, because probes and operators are
+//! new; an old one is closed for it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};

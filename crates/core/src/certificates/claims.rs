@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A Node's status and annotations are written by its kubelet. So where two Nodes show the same, neither is believed: a
-//! machine or a cloud has to say whose it is.
+//! machine or a cloud has to say who owns it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -185,16 +185,16 @@ pub fn rivals<'a>(
     rivals
 }
 
-/// Everything that a Node shows: its name, its addresses of whatever kind, what its kubelet was told.
+/// Everything that a Node shows: its name, its addresses of whatever kind, what its kubelet was given.
 fn shown(node: &Node) -> impl Iterator<Item = RequestedName> {
     let read = |text: &str| match parse_ip(text.trim()) {
         Some(address) => RequestedName::Address(address),
         None => RequestedName::Name(comparable(text.trim())),
     };
-    let told = node.provided_node_ip().unwrap_or_default().split(',');
+    let given = node.provided_node_ip().unwrap_or_default().split(',');
     let listed = node.addresses.iter().map(|it| it.address.as_str());
     let all = std::iter::once(node.name.as_str()).chain(listed);
-    all.chain(told).map(read)
+    all.chain(given).map(read)
 }
 
 /// Whether the requester has what other Nodes show as well: its machine or cloud must say so, and none of theirs.

@@ -48,7 +48,7 @@ pub fn decide(
             Some(finding) => findings.push(finding),
         }
     }
-    // Of several machines the last one is told, as good as any.
+    // Of several machines the last one is given, as good as any.
     CertificateVerdict::Wait(findings.pop().unwrap_or(Finding::NoMachine))
 }
 

@@ -1,4 +1,4 @@
-//! What is found about a request, and the words for it.
+//! The findings about a request, and their texts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -113,7 +113,7 @@ pub enum Finding {
         /// What that is.
         why: &'static str,
     },
-    /// Something that another Node shows as well, and nobody can tell whose it is.
+    /// Something that another Node shows as well, and nobody knows who owns it.
     ClaimedTwice {
         /// What it asks for.
         asked: String,

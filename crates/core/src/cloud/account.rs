@@ -1,7 +1,7 @@
 //! Whether credentials see the account that the cluster lives in.
 //!
-//! Credentials of another account, project or zone see none of the cluster's machines and load balancers, and are told
-//! so: 404. Before anything is concluded from that, they must have shown that they see the cluster:
+//! Credentials of another account, project or zone see none of the cluster's machines and load balancers: they
+//! get 404. Before a 404 counts, the credentials must have shown that they see the cluster:
 //!
 //! ```text
 //!               ┌── a Node's machine is found by its id ────────────────────────────┐
@@ -30,7 +30,7 @@ const NAMED: usize = 3;
 /// Set to `true` on a Node by a person who knows that its machine is gone.
 pub const CONFIRM_GONE: &str = "bowline.dev/confirm-gone";
 
-/// What tells one account from all others, in one text: the parts are put together so that none runs into the next.
+/// What distinguishes one account from all others, in one text: the parts are put together so that none runs into the next.
 /// It may hold credentials.
 pub fn account_identity<'a>(parts: impl IntoIterator<Item = &'a str>) -> Secret {
     let parts = parts.into_iter();

@@ -20,7 +20,7 @@ pub const KEPT_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "bowlin
 pub trait Chores: Send + Sync {
     /// Works until it is dropped, which may be at any await. It is not started again if it ends by itself.
     ///
-    /// While [`Cluster::is_observing`], nothing in the cloud may be changed either; what would be is told in the
+    /// While [`Cluster::is_observing`], nothing in the cloud may be changed either; what would be changed is logged in the
     /// log.
     fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()>;
 
@@ -43,7 +43,7 @@ pub trait Cluster: Send + Sync {
     /// Where others in the cluster find our pages: scheme, host and port.
     fn address(&self) -> &str;
 
-    /// The uid of the namespace `kube-system`, which tells clusters of one name apart. Read once.
+    /// The uid of the namespace `kube-system`, which distinguishes clusters of one name. Read once.
     fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>>;
 
     /// The nodes whose provider ids are of this cloud, by name. One that cannot be read is as it was last known.
@@ -72,7 +72,7 @@ pub trait Cluster: Send + Sync {
     fn keep<'a>(&'a self, object: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>>;
 
     /// Writes an event.
-    fn tell(&self, news: ProviderEvent);
+    fn tell(&self, event: ProviderEvent);
 }
 
 /// What kind of object it is.

@@ -1,4 +1,4 @@
-//! What can go wrong when a cloud is asked or told something.
+//! Errors of cloud calls.
 
 use std::fmt;
 use std::time::Duration;

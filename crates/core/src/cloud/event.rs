@@ -1,5 +1,4 @@
-//! What a cloud wants people to hear of, whether or not anybody asks it something. A provider has no way to the
-//! cluster; whoever has one writes the event.
+//! Events that a cloud raises by itself. A provider has no Kubernetes client; the manager writes them.
 
 use crate::Node;
 

@@ -36,7 +36,7 @@ struct Holding {
     unsure: bool,
 }
 
-/// What happened in one range since it was last told.
+/// What happened in one range since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Blocks that became used.
@@ -132,7 +132,7 @@ impl Allocator {
     }
 
     /// Takes note of what a node has. It cannot get anything else, so that whatever was meant for it
-    /// is free again. What does not fit is taken all the same, and told.
+    /// is free again. What does not fit is taken all the same, and reported.
     pub fn see(&mut self, node: &Node) -> Vec<Misfit> {
         let mut misfits = Vec::new();
         let mut blocks = Vec::new();

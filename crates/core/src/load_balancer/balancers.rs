@@ -22,7 +22,7 @@ pub enum Goal {
     Absent,
 }
 
-/// Everything a cloud is told about one Service.
+/// Everything a cloud gets to know about one Service.
 #[derive(Clone, Debug, Default)]
 pub struct BalancerRequest {
     /// The Service as last seen.
@@ -45,7 +45,7 @@ pub struct BalancerRequest {
     pub cluster_name: String,
     /// Whether the API server knows `ipMode` (1.30 and later).
     pub has_ip_mode: bool,
-    /// The uid of the namespace `kube-system`, or what the operator says instead (`clusterUid`): it tells
+    /// The uid of the namespace `kube-system`, or what the operator says instead (`clusterUid`): it logs
     /// clusters of one name apart. None if the cloud does not ask for it ([`Balancers::needs`]), or if it may
     /// not be read; then nothing that rests on "the same cluster" may happen by itself.
     pub cluster_uid: Option<String>,
@@ -296,7 +296,7 @@ pub fn names_a_cluster(name: &str) -> bool {
     !matches!(name, "" | "kubernetes")
 }
 
-/// Whose a marked load balancer is, judged by its cloud, which knows its marks.
+/// The owner of a marked load balancer, judged by its cloud, which knows its marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterMatch {
     /// This cluster's.
@@ -316,7 +316,7 @@ pub struct TaggedBalancer {
     pub name: String,
     /// The uid of the Service it was made for.
     pub service_uid: String,
-    /// Whose cluster's it is.
+    /// The cluster that it belongs to.
     pub cluster: ClusterMatch,
 }
 

@@ -1,4 +1,4 @@
-//! A plan in the making: steps for people, and beside each what the cloud's executor is to do.
+//! Builds a plan: steps for people, and beside each the action of the cloud's executor.
 
 use serde_json::{Map, Value};
 

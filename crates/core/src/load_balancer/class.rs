@@ -1,9 +1,10 @@
-//! Which Services are ours, and in which cloud.
+//! Decides which cloud serves a Service, by its load balancer class.
 //!
-//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one, and
-//! some clouds have classes of their own. Any other class, the empty one too, is somebody else's, and
-//! such a Service is never touched, whatever finalizers it has. Where no cloud is the default, Services
-//! without a class are somebody else's too, but for those that we have served before: they can go.
+//! - No class: the default cloud. Without a default cloud, only Services that we served before are
+//!   ours, so that their load balancers can be removed.
+//! - `bowline.dev/<cloud>`: that cloud. Some clouds have classes of their own.
+//! - Any other class, also an empty one: another program. We never write such a Service, whatever its
+//!   finalizers are.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +181,7 @@ impl LoadBalancerClasses {
         }
     }
 
-    /// Why nobody serves that Service, if people have to be told.
+    /// Why nobody serves that Service, if that is to be reported.
     pub fn unserved(&self, service: &Service) -> Option<Unserved> {
         if !service.is_load_balancer || self.responsibility(service) != Responsibility::Nothing {
             return None;
@@ -363,13 +364,13 @@ mod tests {
         let mut service = web();
         let naming = |cloud: &str| Some([(CLOUD.to_owned(), cloud.to_owned())].into());
         service.annotations = naming("wset");
-        let told = |service: &Service| {
+        let advice = |service: &Service| {
             let unserved = clouds.misnamed(service);
             unserved.map(|it| it.advice(clouds.all()))
         };
         assert_eq!(clouds.responsibility(&service), Responsibility::Nothing);
         assert_eq!(clouds.unserved(&service), clouds.misnamed(&service));
-        let text = told(&service).unwrap();
+        let text = advice(&service).unwrap();
         assert!(
             text.contains("\"wset\"") && text.contains("there are east, west"),
             "{text}"
@@ -380,14 +381,14 @@ mod tests {
             clouds.responsibility(&service),
             Responsibility::Ensure(name("east"))
         );
-        let text = told(&service).unwrap();
+        let text = advice(&service).unwrap();
         assert!(
             text.ends_with("cloud east serves this Service as before"),
             "{text}"
         );
         for good in ["west", " west ", ""] {
             service.annotations = naming(good);
-            assert_eq!(told(&service), None, "{good:?}");
+            assert_eq!(advice(&service), None, "{good:?}");
         }
     }
 

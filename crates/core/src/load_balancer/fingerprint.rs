@@ -1,4 +1,4 @@
-//! The targets of a load balancer, as far as a change of them is worth another look.
+//! The fingerprint of a load balancer's targets: a reconcile is needed when it changes.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::{Node, NodeAddress, Ready};
 /// Names in a message; more are counted.
 const NAMES_LIMIT: usize = 20;
 
-/// What tells two sets of targets apart: name, provider id and addresses of each, by name.
+/// What distinguishes two sets of targets: name, provider id and addresses of each, by name.
 ///
 /// Taints and deletion marks are left out on purpose: a node on its way out leaves the set with
 /// the next change of another kind, or when its object goes; until then its connections drain.
 ///
-/// A node that cannot be read is in it by its name as well: people are told about it, and when it can
+/// A node that cannot be read is in it by its name as well: it is reported, and when it can
 /// be read again, or is gone, what was held back because of it is made up for.
 ///
 /// Which of them are Ready, and which have endpoints, is in it where a cloud needs to know

@@ -1,4 +1,4 @@
-//! Comparing published entrances with wanted ones, the way the API server stores them.
+//! Compares the published ingress with the wanted one, the way the API server stores it.
 
 use crate::{Ingress, IpMode};
 

@@ -1,4 +1,4 @@
-//! Which changes of a Service ask for another look at its load balancer.
+//! Decides which changes of a Service need a reconcile.
 
 use std::collections::BTreeMap;
 

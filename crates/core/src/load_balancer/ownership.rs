@@ -1,4 +1,4 @@
-//! Whose is a load balancer? What all clouds decide alike, from marks, names and what people have said.
+//! Decides who owns a load balancer, for all clouds alike: by marks, names and consent.
 //!
 //! ```text
 //!  marked with this Service's uid ───────────────────────────────▶ Ours            (1)
@@ -55,7 +55,7 @@ pub fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
     })
 }
 
-/// Whose a marked load balancer is by the uids of clusters alone; none where one of them is not known.
+/// The owner of a marked load balancer by the uids of clusters alone; none where one of them is not known.
 pub fn match_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<ClusterMatch> {
     let same = marked? == cluster?;
     Some(if same {
@@ -120,8 +120,8 @@ pub fn standing(
             None => Ok(OwnershipVerdict::Unproven),
         };
     };
-    let whose = match_by_uid(mark.cluster_uid.as_deref(), request.cluster_uid.as_deref());
-    if whose == Some(ClusterMatch::Foreign) {
+    let cluster = match_by_uid(mark.cluster_uid.as_deref(), request.cluster_uid.as_deref());
+    if cluster == Some(ClusterMatch::Foreign) {
         // Also with this Service's own uid: clones of a cluster share those.
         return Ok(adopted(candidate, request));
     }
@@ -129,7 +129,7 @@ pub fn standing(
         return Ok(OwnershipVerdict::Ours);
     }
     let is_same_name = mark.service.as_deref() == Some(&service_mark(&service.key));
-    if whose == Some(ClusterMatch::Ours)
+    if cluster == Some(ClusterMatch::Ours)
         && is_same_name
         && owner(request, &mark.service_uid).is_none()
     {
@@ -195,7 +195,7 @@ fn is_living(request: &BalancerRequest, uid: &str) -> Result<bool, DraftError> {
     Ok(living.contains(uid))
 }
 
-/// What a Service is told that names a load balancer which is not its own: by which annotation it does, and nothing
+/// The report on a Service that names a load balancer which is not its own: by which annotation it does, and nothing
 /// that it does not know already.
 pub fn not_ours(annotation: &str, value: &str) -> Problem {
     Problem {
@@ -208,7 +208,7 @@ pub fn not_ours(annotation: &str, value: &str) -> Problem {
     }
 }
 
-/// What is told when a load balancer becomes a Service's by somebody's consent, or returns to it; none otherwise.
+/// The report when a load balancer becomes a Service's by somebody's consent, or returns to it; none otherwise.
 pub fn consent(standing: &OwnershipVerdict, name: &str) -> Option<Notice> {
     let (reason, message) = match standing {
         OwnershipVerdict::Ours | OwnershipVerdict::Unproven | OwnershipVerdict::NotOurs => {

@@ -1,7 +1,7 @@
 //! Plans: what is to be done in a cloud, as a value that people can read.
 //!
 //! A plan names every write before it happens: the object, what changes from what to what, and
-//! what that means for traffic. The same plan is printed by `bowline plan`, told in observe mode,
+//! what that means for traffic. The same plan is printed by `bowline plan`, logged in observe mode,
 //! and carried out by the manager; see [`crate::PlanProgress`] for the order in which that happens.
 
 mod text;
@@ -167,7 +167,7 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Something worth telling that stops nothing.
+/// Something to report that stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// Whether somebody may have to look.
@@ -192,9 +192,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What is wrong. The steps are what can be done in spite of it.
     pub problems: Vec<Problem>,
-    /// What else there is to tell.
+    /// What else there is to report.
     pub notices: Vec<Notice>,
-    /// The nodes whose targets stay only because nobody can tell whether they are still wanted, by name.
+    /// The nodes whose targets stay only because nobody knows whether they are still wanted, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<String>,
 }

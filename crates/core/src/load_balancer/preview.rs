@@ -1,4 +1,4 @@
-//! What would be done about a Service, before anything is: what `bowline plan` shows.
+//! Previews of plans: what `bowline plan` shows.
 
 mod apply;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub enum Outlook {
     Changes,
     /// Something is wrong with what is wanted; a person must put it right.
     Problems,
-    /// It cannot be told: the cloud could not be read.
+    /// It is not known: the cloud could not be read.
     Failed,
 }
 

@@ -175,8 +175,8 @@ fn at_start(state: &State, observed: &Observed<'_>) -> Next {
     let Some(service) = service else {
         return Next::End;
     };
-    let leave = |whose, clouds: Vec<CloudName>| {
-        Next::Remove(BalancerRemoval::new(service.clone(), whose, clouds))
+    let leave = |kind, clouds: Vec<CloudName>| {
+        Next::Remove(BalancerRemoval::new(service.clone(), kind, clouds))
     };
     match &observed.responsibility {
         // The rest is another cloud's work, for which this one's workers do not wait.

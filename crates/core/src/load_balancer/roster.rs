@@ -18,9 +18,9 @@ pub struct Roster {
     own: Vec<Arc<Node>>,
     /// Those of them that cannot be read.
     stale: Vec<String>,
-    /// Nodes that cannot be read and never could: whose they are is not known either.
+    /// Nodes that cannot be read and never could: their owners is not known either.
     unknown: Vec<String>,
-    /// Nodes that keep the targets they have: whose they are is open.
+    /// Nodes that keep the targets they have: their owners is open.
     open: Vec<Arc<Node>>,
     /// The same until a second look: they are nobody's.
     unowned: Vec<Arc<Node>>,
@@ -70,7 +70,7 @@ impl Roster {
         node_owner == NodeOwner::Own
     }
 
-    /// Keeps the targets of a node of which nobody can tell whether it may be one. Where even its addresses are not
+    /// Keeps the targets of a node of which nobody knows whether it may be one. Where even its addresses are not
     /// known, any may be its own.
     fn hold(&mut self, node: &Arc<Node>, node_owner: NodeOwner) {
         let is_ip =
@@ -87,7 +87,7 @@ impl Roster {
         }
     }
 
-    /// What tells its targets apart from others, among those nodes that `selects` leaves in; with
+    /// What distinguishes its targets from others, among those nodes that `selects` leaves in; with
     /// `readiness`, also whether they are Ready.
     pub fn fingerprint(&self, selects: impl Fn(&Node) -> bool, readiness: bool) -> Fingerprint {
         let selected = self.own.iter().map(|node| &**node);
@@ -158,9 +158,9 @@ impl ExcludedNodes {
         reasons
     }
 
-    /// What people are told about nodes that cannot be read.
+    /// The report about nodes that cannot be read.
     pub fn notices(&self) -> Vec<Notice> {
-        let told = [
+        let notices = [
             (
                 &self.stale,
                 "what was last known of them holds for their targets",
@@ -170,7 +170,8 @@ impl ExcludedNodes {
                 "nothing is known of them, so that no target that may be theirs is removed",
             ),
         ];
-        told.into_iter()
+        notices
+            .into_iter()
             .filter(|(nodes, _)| !nodes.is_empty())
             .map(|(nodes, what)| Notice {
                 warning: true,

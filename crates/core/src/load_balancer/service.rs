@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 /// Keeps a Service in the API until its load balancer is gone.
 pub const CLEANUP_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-/// The condition that tells how a Service's load balancer stands. We write it on Services that we serve, and nobody else
+/// The condition that shows the state of a Service's load balancer. We write it on Services that we serve, and nobody else
 /// does. True: it is as the Service wants it. Unknown: the cloud cannot be read.
 pub const READY_CONDITION: &str = "bowline.dev/LoadBalancerReady";
 /// Its reason once the load balancer is gone: from then on the finalizer is that of whoever serves the Service next.
@@ -46,7 +46,7 @@ pub struct Service {
     pub created: Timestamp,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.annotations`; none and an empty map are told apart, as the framework does.
+    /// `metadata.annotations`; none and an empty map are distinguished, as the framework does.
     pub annotations: Option<BTreeMap<String, String>>,
     /// `metadata.finalizers`, in order.
     pub finalizers: Vec<String>,

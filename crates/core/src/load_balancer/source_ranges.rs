@@ -1,4 +1,4 @@
-//! From where a load balancer may be reached.
+//! The source ranges from which a load balancer may be reached.
 
 use std::collections::BTreeSet;
 
@@ -91,10 +91,13 @@ mod tests {
             assert_eq!(ranges(spec, annotation), wanted, "{spec:?} {annotation:?}");
         }
         for wrong in ["10.0.0.1/33", "10.0.0.1", "10.0.0.1/32,", "10.0.0.256/32"] {
-            let told = ranges(&[], Some(wrong)).unwrap_err();
-            assert!(told.contains(SOURCE_RANGES_ANNOTATION), "{told}");
-            let told = ranges(&[wrong], None).unwrap_err();
-            assert!(told.contains("spec.loadBalancerSourceRanges"), "{told}");
+            let reported = ranges(&[], Some(wrong)).unwrap_err();
+            assert!(reported.contains(SOURCE_RANGES_ANNOTATION), "{reported}");
+            let reported = ranges(&[wrong], None).unwrap_err();
+            assert!(
+                reported.contains("spec.loadBalancerSourceRanges"),
+                "{reported}"
+            );
         }
     }
 

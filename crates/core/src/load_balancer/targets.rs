@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use crate::ownership::Unowned;
 use crate::{Claim, CloudName, Node, Notice, Ownership, name_list};
 
-/// The reason of events about targets that stay because nobody can tell whether they are still wanted.
+/// The reason of events about targets that stay because nobody knows whether they are still wanted.
 pub const TARGETS_HELD: &str = "TargetsHeld";
 
 /// After what time a node is looked at again that nobody owns any more: longer than a configuration, a label or a watch
 /// is wrong by accident, and short enough for whoever means it.
 pub const SECOND_LOOK: Duration = Duration::from_secs(10);
 
-/// Whose a node is, seen from the load balancers of one cloud.
+/// The owner of a node, seen from the load balancers of one cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeOwner {
     /// This cloud's.
@@ -29,14 +29,14 @@ pub enum NodeOwner {
     Foreign,
     /// It waits for a cloud, or has nothing to tell by: it never was a target.
     Unidentified,
-    /// It may be this cloud's, and for the moment nobody can tell: its owner is contested, undecided, or not configured
+    /// It may be this cloud's, and for the moment nobody knows: its owner is contested, undecided, or not configured
     /// any more.
     Open,
     /// It is of this cloud's kind, and nobody's by what it carries and what is configured.
     Unowned,
 }
 
-/// Whose a node is, seen from that cloud, which says `claim` about it. `ownership` is none where clouds would have to be
+/// The owner of a node, seen from that cloud, which says `claim` about it. `ownership` is none where clouds would have to be
 /// asked.
 pub fn node_owner(
     node: &Node,
@@ -67,11 +67,11 @@ pub fn node_owner(
 /// nodes that there are.
 #[derive(Debug, Default)]
 pub struct TargetGuard {
-    unowned: BTreeMap<String, Look>,
+    unowned: BTreeMap<String, TargetLook>,
 }
 
 #[derive(Debug)]
-struct Look {
+struct TargetLook {
     first: Instant,
     confirmed: bool,
 }
@@ -85,7 +85,7 @@ impl TargetGuard {
         let before = self.unowned.len();
         for uid in unowned {
             let look = self.unowned.entry(uid.to_owned());
-            look.or_insert(Look {
+            look.or_insert(TargetLook {
                 first: now,
                 confirmed: false,
             });
@@ -117,7 +117,7 @@ impl TargetGuard {
     }
 }
 
-/// What people are told about nodes whose targets stay; none if there are none.
+/// The report about nodes whose targets stay; none if there are none.
 pub fn held_notice(nodes: &[String]) -> Option<Notice> {
     (!nodes.is_empty()).then(|| Notice {
         warning: true,

@@ -86,8 +86,8 @@ pub enum GuardVerdict {
     Hold {
         /// Why not.
         reason: HoldReason,
-        /// Whether this reason is new for this node, so that it is told once.
-        news: bool,
+        /// Whether this reason is new for this node, so that it is reported once.
+        is_new: bool,
         /// How long this reason still holds at least; none if it is not a matter of time.
         wait: Option<Duration>,
     },
@@ -150,7 +150,7 @@ impl HoldReason {
         }
     }
 
-    /// Whether it belongs to every deletion and is not worth telling anybody.
+    /// Whether it belongs to every deletion and is not worth a report.
     pub const fn is_routine(self) -> bool {
         matches!(self, Self::SecondLookPending)
     }
@@ -205,7 +205,7 @@ struct Suspicion {
     age: Duration,
     canary_passed: bool,
     long: Option<LongProof>,
-    told: Option<HoldReason>,
+    reported: Option<HoldReason>,
 }
 
 /// How far a long proof is.
@@ -226,7 +226,7 @@ impl Suspicion {
             age: Duration::try_from(age).unwrap_or_default(),
             canary_passed: false,
             long: None,
-            told: None,
+            reported: None,
         }
     }
 
@@ -277,7 +277,7 @@ impl Guard {
             .entry(node.uid.clone())
             .or_insert_with(|| Suspicion::new(node, &look));
         if let Some((reason, wait)) = hold(&self.policy, node, suspicion, &look) {
-            return tell(suspicion, reason, wait);
+            return held(suspicion, reason, wait);
         }
         let window = self.policy.budget_window;
         self.deletions
@@ -287,7 +287,7 @@ impl Guard {
         if others >= self.policy.budget(nodes) {
             let oldest = self.deletions.iter().find(|it| is_other(it));
             let wait = oldest.map(|(at, _)| left(*at, now, window));
-            return tell(suspicion, HoldReason::BudgetSpent, wait);
+            return held(suspicion, HoldReason::BudgetSpent, wait);
         }
         self.deletions.retain(is_other);
         self.deletions.push_back((now, node.uid.clone()));
@@ -343,7 +343,7 @@ impl Guard {
         for reason in self
             .suspicions
             .values()
-            .filter_map(|suspicion| suspicion.told)
+            .filter_map(|suspicion| suspicion.reported)
         {
             *counts.entry(reason).or_default() += 1;
         }
@@ -397,10 +397,14 @@ fn hold(
     }
 }
 
-fn tell(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -> GuardVerdict {
-    let news = suspicion.told != Some(reason);
-    suspicion.told = Some(reason);
-    GuardVerdict::Hold { reason, news, wait }
+fn held(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -> GuardVerdict {
+    let is_new = suspicion.reported != Some(reason);
+    suspicion.reported = Some(reason);
+    GuardVerdict::Hold {
+        reason,
+        is_new,
+        wait,
+    }
 }
 
 /// How long until `then` lies at least `age` before `now`.

@@ -1,4 +1,4 @@
-//! What has to change on a node when its cloud has found its machine.
+//! Decides what changes on a node once its cloud has found its machine.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ pub trait LabelSync: Send + Sync {
     /// Whether a key of extra labels is the cloud's own.
     fn holds(&self, key: &str) -> LabelHold;
 
-    /// How that fact follows, and what is told; none if it does not follow.
+    /// How that fact follows, and the event; none if it does not follow.
     fn follows(&self, fact: Fact) -> Option<LabelRule>;
 
     /// Ends when something about machines may have changed since it last ended, or since the beginning; what
@@ -53,7 +53,7 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// All of them, in the order in which their changes are told.
+    /// All of them, in the order in which their changes are reported.
     pub const ALL: [Self; 3] = [Self::Zone, Self::Region, Self::InstanceType];
 
     const fn pair(self) -> &'static LabelPair {
@@ -91,15 +91,15 @@ pub struct LabelRule {
 pub struct LabelChange {
     /// Values to set, and keys to remove.
     pub labels: BTreeMap<String, Option<String>>,
-    /// What to tell once that is written.
-    pub news: Vec<LabelNews>,
+    /// What to report once that is written.
+    pub events: Vec<LabelEvent>,
     /// Labels that the API server would refuse.
     pub skipped: Vec<SkippedLabel>,
 }
 
-/// A change that people are told about.
+/// A change to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelNews {
+pub struct LabelEvent {
     /// Whether it is one to worry about.
     pub is_warning: bool,
     /// The reason of the event.
@@ -159,7 +159,7 @@ impl LabelChange {
             self.labels.insert(first.to_owned(), Some(old.clone()));
         }
         let (name, words) = (&node.name, following.words);
-        self.news.push(LabelNews {
+        self.events.push(LabelEvent {
             is_warning: following.is_warning,
             reason: following.reason,
             message: format!("Node {name} {words}: old={old}, new={new}"),

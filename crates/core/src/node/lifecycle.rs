@@ -1,4 +1,4 @@
-//! What to do about a node whose machine was looked at, or need not be.
+//! Decides what to do about a node by the state of its machine.
 
 use crate::node::taints::with_shutdown;
 use crate::node::{Node, Ready, Taint};

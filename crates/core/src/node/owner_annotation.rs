@@ -1,4 +1,4 @@
-//! Whose a node is, written on the node for people to see, where they ask for it.
+//! The annotation that shows the owner of a node, where users ask for it.
 //!
 //! ```text
 //!  owned                         its owner, and who describes it if that is another

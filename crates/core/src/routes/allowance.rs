@@ -1,4 +1,4 @@
-//! How many routes may be withdrawn for no other reason than that nobody seems to need them.
+//! Limits how many routes are withdrawn only because no node seems to need them.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Nodes and a survey in, changes and standings out.
+//! Decides about routes: nodes and observed routes in, changes and node states out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -104,7 +104,7 @@ impl Why {
 /// Why a route that nobody seems to need stays for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteHold {
-    /// Where it leads cannot be told.
+    /// Where it leads is not known.
     Unclear,
     /// There are nodes that cannot be read; it may be one of theirs.
     Unread,
@@ -224,12 +224,12 @@ pub struct RouteDecision {
     pub held: Vec<HeldBack>,
     /// Routes to pods that there are.
     pub routes: usize,
-    /// Whether something could not be told, so that it is worth another look soon.
+    /// Whether something was not known, so that it is worth another look soon.
     pub is_unclear: bool,
 }
 
 /// A destination in a table.
-type Place = (String, String);
+type TableSlot = (String, String);
 
 /// Decides. `leftovers` is asked, with the number of routes to pods, how many may go for no other
 /// reason than that nobody needs them.
@@ -249,8 +249,8 @@ pub fn decide(
         wanted: &wanted,
         foreign: ranges_of(nodes.others.values()),
     };
-    let mut changes: BTreeMap<Place, RouteChange> = BTreeMap::new();
-    let mut in_place: BTreeSet<(Place, String)> = BTreeSet::new();
+    let mut changes: BTreeMap<TableSlot, RouteChange> = BTreeMap::new();
+    let mut in_place: BTreeSet<(TableSlot, String)> = BTreeSet::new();
     let mut leftover = Vec::new();
     for route in &survey.routes {
         let place = (route.table.clone(), destination(&route.destination));
@@ -309,8 +309,8 @@ fn wanted(
     nodes: &RouteNodes,
     survey: &ObservedRoutes,
     decision: &mut RouteDecision,
-) -> BTreeMap<Place, Vec<(Arc<Node>, String)>> {
-    let mut wanted: BTreeMap<Place, Vec<(Arc<Node>, String)>> = BTreeMap::new();
+) -> BTreeMap<TableSlot, Vec<(Arc<Node>, String)>> {
+    let mut wanted: BTreeMap<TableSlot, Vec<(Arc<Node>, String)>> = BTreeMap::new();
     for node in nodes.own.values() {
         let mut standing = NodeRouteState::default();
         for cidr in &node.pod_cidrs {
@@ -358,14 +358,14 @@ enum Judgement {
 struct Judge<'a> {
     nodes: &'a RouteNodes,
     survey: &'a ObservedRoutes,
-    wanted: &'a BTreeMap<Place, Vec<(Arc<Node>, String)>>,
+    wanted: &'a BTreeMap<TableSlot, Vec<(Arc<Node>, String)>>,
     /// Ranges of other nodes.
     foreign: BTreeSet<String>,
 }
 
 impl Judge<'_> {
     /// The node that this is the right route for.
-    fn served(&self, route: &PodRoute, place: &Place) -> Option<&Arc<Node>> {
+    fn served(&self, route: &PodRoute, place: &TableSlot) -> Option<&Arc<Node>> {
         let Target::Node(name) = &route.target else {
             return None;
         };
@@ -374,7 +374,7 @@ impl Judge<'_> {
         Some(&taker.0)
     }
 
-    fn judge(&self, route: &PodRoute, place: &Place) -> Judgement {
+    fn judge(&self, route: &PodRoute, place: &TableSlot) -> Judgement {
         let is_wanted = self.wanted.contains_key(place);
         let is_foreign = self.foreign.contains(&place.1);
         let lost = match &route.target {
@@ -446,7 +446,7 @@ fn held(route: &PodRoute, why: RouteHold) -> HeldBack {
     HeldBack { route, why }
 }
 
-fn change_of(changes: &mut BTreeMap<Place, RouteChange>, place: Place) -> &mut RouteChange {
+fn change_of(changes: &mut BTreeMap<TableSlot, RouteChange>, place: TableSlot) -> &mut RouteChange {
     let (table, destination) = place.clone();
     changes.entry(place).or_insert_with(|| RouteChange {
         table,
@@ -456,8 +456,8 @@ fn change_of(changes: &mut BTreeMap<Place, RouteChange>, place: Place) -> &mut R
 }
 
 fn remove(
-    changes: &mut BTreeMap<Place, RouteChange>,
-    place: Place,
+    changes: &mut BTreeMap<TableSlot, RouteChange>,
+    place: TableSlot,
     route: &PodRoute,
     why: Why,
     is_leftover: bool,

@@ -59,7 +59,7 @@ fn decided(nodes: &RouteNodes, survey: &ObservedRoutes) -> RouteDecision {
 }
 
 /// `- route (why)` and `+ route`, in order.
-fn told(decision: &RouteDecision) -> Vec<String> {
+fn changes_of(decision: &RouteDecision) -> Vec<String> {
     let mut lines = Vec::new();
     for change in &decision.changes {
         let removals = change.removals.iter();
@@ -83,7 +83,7 @@ fn framework_case_095_each_range_of_each_node_gets_a_route() {
     let nodes = own(&[node("a", &["10.120.0.0/24"]), node("b", &["10.120.1.0/24"])]);
     let decision = decided(&nodes, &survey(&[]));
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         ["+ 10.120.0.0/24 to node a", "+ 10.120.1.0/24 to node b"]
     );
     let RouteStep::Create { hint, route } = decision.changes[0].creations[0].step() else {
@@ -100,7 +100,7 @@ fn framework_case_095_each_range_of_each_node_gets_a_route() {
         [("a", Some(false)), ("b", Some(false))]
     );
     let again = decided(&nodes, &survey(&["10.120.0.0/24 a", "10.120.1.0/24 b"]));
-    assert_eq!(told(&again), NONE);
+    assert_eq!(changes_of(&again), NONE);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn framework_case_096_and_97_and_98_and_145_what_goes_and_what_stays() {
         ),
     ] {
         let decision = decided(&nodes, &survey(routes));
-        assert_eq!(told(&decision), expected, "{routes:?}");
+        assert_eq!(changes_of(&decision), expected, "{routes:?}");
         assert!(decision.held.is_empty(), "{routes:?}");
     }
 }
@@ -170,10 +170,13 @@ fn framework_case_099_a_route_by_other_addresses_is_replaced() {
     ] {
         let mut survey = survey(&["10.120.0.0/24 a"]);
         survey.routes[0].addresses = Some(addresses(at));
-        assert_eq!(told(&decided(&nodes, &survey)), expected);
+        assert_eq!(changes_of(&decided(&nodes, &survey)), expected);
     }
     // Where they mean nothing they are not looked at.
-    assert_eq!(told(&decided(&nodes, &survey(&["10.120.0.0/24 a"]))), NONE);
+    assert_eq!(
+        changes_of(&decided(&nodes, &survey(&["10.120.0.0/24 a"]))),
+        NONE
+    );
 }
 
 #[test]
@@ -182,7 +185,10 @@ fn framework_case_100_a_node_without_ranges_is_left_alone_unless_it_has_routes()
     let decision = decided(&nodes, &survey(&[]));
     assert_eq!(unavailable(&decision), [("a", None)]);
     let decision = decided(&nodes, &survey(&["10.120.0.0/24 a"]));
-    assert_eq!(told(&decision), ["- 10.120.0.0/24 to node a (NotItsRange)"]);
+    assert_eq!(
+        changes_of(&decision),
+        ["- 10.120.0.0/24 to node a (NotItsRange)"]
+    );
     assert_eq!(unavailable(&decision), [("a", Some(true))]);
 }
 
@@ -230,17 +236,17 @@ fn the_flag_says_one_range_or_one_of_each_family() {
 fn one_range_in_two_spellings_is_one_range() {
     let nodes = own(&[node("a", &["fd00:120:0:0::/64"])]);
     let decision = decided(&nodes, &survey(&["fd00:120::/64 a"]));
-    assert_eq!(told(&decision), NONE);
+    assert_eq!(changes_of(&decision), NONE);
 }
 
 #[test]
 fn what_others_have_is_left_alone() {
     let nodes = [node("a", &["10.120.0.0/24"]), node("x", &["10.120.9.0/24"])];
-    let whose = |node: &Node| match node.name.as_str() {
+    let owner_of = |node: &Node| match node.name.as_str() {
         "a" => NodeOwner::Own,
         _ => NodeOwner::Foreign,
     };
-    let nodes = RouteNodes::new(&nodes, &BTreeMap::new(), whose);
+    let nodes = RouteNodes::new(&nodes, &BTreeMap::new(), owner_of);
     let right = "10.120.0.0/24 a";
     for (routes, expected) in [
         // To the other node, or to wherever by its range.
@@ -262,7 +268,7 @@ fn what_others_have_is_left_alone() {
         ),
     ] {
         let decision = decided(&nodes, &survey(routes));
-        assert_eq!(told(&decision), expected, "{routes:?}");
+        assert_eq!(changes_of(&decision), expected, "{routes:?}");
         assert_eq!(unavailable(&decision), [("a", Some(false))], "only ours");
     }
 }
@@ -281,7 +287,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     let nodes = RouteNodes::new(std::slice::from_ref(&a), &unreadable, |_| NodeOwner::Own);
     let decision = decided(&nodes, &survey(&routes));
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         [
             "- 10.120.2.0/24 to node c (NodeGone)",
             "- 10.120.3.0/24 to nobody (Blackhole)"
@@ -295,7 +301,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
         &survey(&["10.120.0.0/24 !", routes[1], routes[2], routes[3]]),
     );
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         [
             "- 10.120.0.0/24 to nobody (Blackhole)",
             "+ 10.120.0.0/24 to node a"
@@ -308,7 +314,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
 #[test]
 fn no_nodes_at_all_prove_nothing() {
     let decision = decided(&RouteNodes::default(), &survey(&["10.120.0.0/24 a"]));
-    assert_eq!(told(&decision), NONE);
+    assert_eq!(changes_of(&decision), NONE);
     assert_eq!(decision.held[0].why, RouteHold::NoNodes);
 }
 
@@ -318,7 +324,7 @@ fn where_nobody_can_tell_nothing_is_withdrawn() {
     let mut seen = survey(&["10.120.0.0/24 ?", "10.120.1.0/24 ?"]);
     let decision = decided(&nodes, &seen);
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         ["- 10.120.0.0/24 (Taken)", "+ 10.120.0.0/24 to node a"],
         "what a known node needs is made right"
     );
@@ -327,7 +333,7 @@ fn where_nobody_can_tell_nothing_is_withdrawn() {
     let unknown = RoutePlacement::Unknown("no answer".into());
     seen.placements.insert(key, unknown);
     let decision = decided(&nodes, &seen);
-    assert_eq!(told(&decision), NONE);
+    assert_eq!(changes_of(&decision), NONE);
     assert_eq!(unavailable(&decision), [("a", None)]);
     assert!(decision.is_unclear);
 }
@@ -366,7 +372,7 @@ fn a_cloud_says_where_routes_have_to_be() {
     ]);
     let decision = decided(&nodes, &seen);
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         [
             "- 10.120.2.0/24 to node c in one (NotThere)",
             "+ 10.120.0.0/24 to node a in two",
@@ -407,7 +413,7 @@ fn what_nobody_needs_goes_at_the_guard_s_pace() {
         2
     });
     assert_eq!(
-        told(&decision),
+        changes_of(&decision),
         [
             "- 10.120.0.0/24 to node gone (NodeGone)",
             "+ 10.120.0.0/24 to node a",
@@ -453,19 +459,19 @@ proptest! {
             .enumerate()
             .map(|(at, _)| node(&format!("n{at}"), &[&format!("10.120.{at}.0/24")]))
             .collect();
-        let mut whose: BTreeMap<String, NodeOwner> = BTreeMap::new();
+        let mut owner_of: BTreeMap<String, NodeOwner> = BTreeMap::new();
         for (node, owner) in nodes.iter().zip(&owners) {
             let node_owner = match owner {
                 0 => NodeOwner::Foreign,
                 _ => NodeOwner::Own,
             };
-            whose.insert(node.name.clone(), node_owner);
+            owner_of.insert(node.name.clone(), node_owner);
         }
         let mut unreadable = BTreeMap::new();
         if unread {
             unreadable.insert("n9".to_owned(), None);
         }
-        let nodes = RouteNodes::new(&nodes, &unreadable, |node| whose[&node.name]);
+        let nodes = RouteNodes::new(&nodes, &unreadable, |node| owner_of[&node.name]);
         let texts: BTreeSet<String> = routes
             .iter()
             .map(|(range, to, dark, outside)| {
@@ -491,7 +497,7 @@ proptest! {
         }
         let after = carried_out(before, &first);
         let second = decided(&nodes, &after);
-        prop_assert!(second.changes.is_empty(), "{:?}", told(&second));
+        prop_assert!(second.changes.is_empty(), "{:?}", changes_of(&second));
         for (name, standing) in &second.standings {
             prop_assert_eq!(standing.unavailable(), Some(false), "{}", name);
         }

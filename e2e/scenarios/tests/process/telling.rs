@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bowline_controllers::Fact;
 use bowline_controllers::clients::Limits;
-use bowline_controllers::events::{EventContext, EventType, Recorder};
+use bowline_controllers::events::{EventContext, Recorder};
 use bowline_controllers::metrics::Metrics;
 use bowline_scenarios::cloud::{Script, stopped};
 use bowline_scenarios::objects::{SHUTDOWN, ready, taints};
@@ -97,12 +98,8 @@ async fn framework_case_138_the_tenth_of_ten_similar_events_is_combined() {
     };
     for number in 1..=10 {
         let message = format!("Error syncing load balancer: try {number}");
-        recorder.event(
-            &service,
-            EventType::Warning,
-            "SyncLoadBalancerFailed",
-            message,
-        );
+        let reason = "SyncLoadBalancerFailed";
+        recorder.emit(Fact::warning(service.clone(), reason, message));
         // Minutes apart they are similar still.
         bench.seconds(if is_real() { 1 } else { 60 }).await;
     }

@@ -1,19 +1,21 @@
-//! Looks at one cloud's account until it is proven, and tells people how it stands.
+//! Looks at one cloud's account until it is proven, and reports its state.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{AccountProof, AccountState, Cloud, Node, ProvenBy};
 use bowline_http::Random;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{AccountKey, Accounts, look};
 use crate::clouds::batcher::InstanceBatcher;
 use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::resolver::OwnershipResolver;
-use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
+use crate::report::{Fact, emit};
 use tokio_util::sync::CancellationToken;
 
 /// How often it is seen to that the credentials are still the same. Nothing is called for that.
@@ -32,8 +34,8 @@ pub(crate) struct AccountWatchParts {
     pub(crate) cloud_health: CloudHealth,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
-    /// Namespace and name of the lease, where events are shown.
-    pub(crate) lease: (String, String),
+    /// Where events are shown.
+    pub(crate) lease: ObjectReference,
 }
 
 /// Keeps one cloud's account.
@@ -41,8 +43,8 @@ pub(crate) struct AccountWatch {
     parts: AccountWatchParts,
     /// When it was last looked at, with which credentials.
     looked: Option<(AccountKey, Instant)>,
-    /// What was told last, and about which credentials.
-    told: Option<(AccountKey, AccountState)>,
+    /// The state that was reported last, and of which credentials.
+    reported: Option<(AccountKey, AccountState)>,
 }
 
 impl AccountWatch {
@@ -50,31 +52,23 @@ impl AccountWatch {
         Self {
             parts,
             looked: None,
-            told: None,
+            reported: None,
         }
     }
 
     /// Works until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.parts.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.parts.nodes.synced()).await else {
             return;
-        }
+        };
         while let Some(key) = AccountKey::of(&self.parts.cloud) {
             if stop.run_until_cancelled(self.review(key)).await.is_none() {
                 break;
             }
             self.publish(key);
-            if stop
-                .run_until_cancelled(tokio::time::sleep(TICK))
-                .await
-                .is_none()
-            {
+            let Some(()) = stop.run_until_cancelled(tokio::time::sleep(TICK)).await else {
                 break;
-            }
+            };
         }
         self.parts.accounts.hide(self.parts.cloud.name());
     }
@@ -133,7 +127,7 @@ impl AccountWatch {
         accounts.look(cloud, key, batcher.as_ref(), nodes).await;
     }
 
-    /// Tells how it stands: once, by an event, and by metric and `/readyz` for as long as it lasts.
+    /// Reports the state: once by an event, and by metric and `/readyz` for as long as it lasts.
     fn publish(&mut self, key: AccountKey) {
         let (state, by, is_wanted, contradiction) = self.with(key, |proof| {
             let contradiction = proof.contradiction();
@@ -154,23 +148,23 @@ impl AccountWatch {
         if let Some(by) = by {
             self.remember(key, by);
         }
-        let is_news = self.told != Some((key, state));
-        let told_before = self.told.is_some();
+        let before = self.reported;
         match state {
-            _ if !is_news => return,
+            _ if before == Some((key, state)) => return,
             AccountState::Unproven if !is_wanted => return,
-            AccountState::Unproven => self.tell_unproven(key),
-            AccountState::Contradicted => self.tell_contradicted(key, &contradiction),
+            AccountState::Unproven => self.report_unproven(key),
+            AccountState::Contradicted => self.report_contradicted(key, &contradiction),
             AccountState::Proven => {
                 let by = by.map_or_else(String::new, |by| format!(": {by}"));
                 info!(cloud = %name, "the account is proven{by}");
-                if told_before {
+                if before.is_some() {
                     let text = format!("Account of cloud {name} is proven{by}");
-                    self.tell(EventType::Normal, "AccountProven", text);
+                    let fact = Fact::normal(self.parts.lease.clone(), "AccountProven", text);
+                    self.parts.recorder.emit(fact);
                 }
             }
         }
-        self.told = Some((key, state));
+        self.reported = Some((key, state));
     }
 
     /// Keeps the fingerprint of an account that is proven, for the next process.
@@ -182,7 +176,7 @@ impl AccountWatch {
         }
     }
 
-    fn tell_unproven(&self, key: AccountKey) {
+    fn report_unproven(&self, key: AccountKey) {
         let name = self.parts.cloud.name();
         let text = format!(
             "Nothing proves yet that the credentials of cloud {name} see the account of this cluster. Until then no node \
@@ -190,11 +184,11 @@ impl AccountWatch {
              has. If the credentials are right, set account: {} for the cloud (--account-fingerprint without --config)",
             key.fingerprint(&self.parts.random)
         );
-        warn!(cloud = %name, "{text}");
-        self.tell(EventType::Warning, "AccountUnproven", text);
+        let fact = Fact::warning(self.parts.lease.clone(), "AccountUnproven", text);
+        emit!(self.parts.recorder, fact, cloud = %name);
     }
 
-    fn tell_contradicted(&self, key: AccountKey, contradiction: &str) {
+    fn report_contradicted(&self, key: AccountKey, contradiction: &str) {
         let name = self.parts.cloud.name();
         let text = format!(
             "The credentials of cloud {name} seem to be of another account, project or zone: it does not know \
@@ -202,14 +196,8 @@ impl AccountWatch {
              or if they are right, set account: {} for the cloud (--account-fingerprint without --config)",
             key.fingerprint(&self.parts.random)
         );
-        warn!(cloud = %name, "{text}");
-        self.tell(EventType::Warning, "AccountContradicted", text);
-    }
-
-    fn tell(&self, kind: EventType, reason: &'static str, text: String) {
-        let (namespace, name) = &self.parts.lease;
-        let lease = lease_reference(namespace, name, None, None);
-        self.parts.recorder.event(&lease, kind, reason, text);
+        let fact = Fact::warning(self.parts.lease.clone(), "AccountContradicted", text);
+        emit!(self.parts.recorder, fact, cloud = %name);
     }
 
     fn with<T>(&self, key: AccountKey, work: impl FnOnce(&mut AccountProof) -> T) -> T {

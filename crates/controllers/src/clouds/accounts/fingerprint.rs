@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 /// Bytes of a hash that a fingerprint shows: nobody finds another set with the same 16.
 const SHOWN: usize = 16;
 
-/// What tells a set of credentials, endpoint, zone and project from others inside this process: a hash.
+/// What distinguishes a set of credentials, endpoint, zone and project from others inside this process: a hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccountKey([u8; 32]);
 

@@ -1,32 +1,19 @@
-use bowline_core::NodeMatch;
 use bowline_core::Secret;
 
 use super::*;
+use crate::clouds::test_cloud::test_cloud;
 
 /// A cloud whose credentials can be changed.
-struct Changing(CloudName, Mutex<Option<&'static str>>);
+struct Changing(Mutex<Option<&'static str>>);
 
-impl Cloud for Changing {
-    fn name(&self) -> &CloudName {
-        &self.0
-    }
-
-    fn provider(&self) -> &'static str {
-        "demo"
-    }
-
-    fn match_node(&self, _: &Node) -> NodeMatch {
-        Claim::Mine.into()
-    }
-
+test_cloud!(Changing {
     fn account(&self) -> Option<Secret> {
-        self.1.lock().unwrap().map(Secret::new)
+        self.0.lock().unwrap().map(Secret::new)
     }
-}
+});
 
 fn changing(account: Option<&'static str>) -> (Arc<Changing>, Arc<dyn Cloud>) {
-    let name = CloudName::parse("demo").unwrap();
-    let cloud = Arc::new(Changing(name, Mutex::new(account)));
+    let cloud = Arc::new(Changing(Mutex::new(account)));
     (cloud.clone(), cloud)
 }
 
@@ -41,7 +28,7 @@ fn a_proof_belongs_to_the_credentials_and_not_to_the_cloud_that_uses_them() {
     accounts.with(key, |proof| proof.believe(bowline_core::ProvenBy::Machine));
     let (_, rebuilt) = changing(Some("one"));
     assert_eq!(accounts.state(&rebuilt), AccountState::Proven);
-    *one.1.lock().unwrap() = Some("two");
+    *one.0.lock().unwrap() = Some("two");
     assert_eq!(accounts.state(&cloud), AccountState::Unproven);
 }
 
@@ -54,7 +41,7 @@ fn another_account_than_the_one_proven_last_is_known_for_that() {
     let fingerprint = key.fingerprint(&bowline_http::Random::seeded(1));
     accounts.notes().set("demo", fingerprint);
     assert!(!accounts.is_other(&cloud));
-    *one.1.lock().unwrap() = Some("two");
+    *one.0.lock().unwrap() = Some("two");
     assert!(accounts.is_other(&cloud));
 }
 

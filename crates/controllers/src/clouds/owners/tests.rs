@@ -11,19 +11,19 @@ use crate::kube::election::Fence;
 use crate::kube::objects::NodeObject;
 use tokio_util::sync::CancellationToken;
 
-/// What an account says about every machine.
+/// What an account answer about every machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Answer {
     Has,
     Gone,
     Silent,
     Nothing,
 }
 
-/// An account of a cloud whose provider ids do not tell accounts apart.
+/// An account of a cloud whose provider ids do not distinguish accounts.
 struct Account {
     name: CloudName,
-    says: Says,
+    answer: Answer,
     belongs_elsewhere: bool,
     questions: AtomicUsize,
 }
@@ -52,11 +52,11 @@ impl Cloud for Account {
 impl Instances for Account {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         self.questions.fetch_add(1, Ordering::Relaxed);
-        if self.says == Says::Nothing {
+        if self.answer == Answer::Nothing {
             return Box::pin(std::future::pending());
         }
-        let answer = |_| match self.says {
-            Says::Has => Lookup::Found(Box::new(Instance {
+        let answer = |_| match self.answer {
+            Answer::Has => Lookup::Found(Box::new(Instance {
                 provider_id: ProviderId::parse("demo://1").ok(),
                 instance_type: String::new(),
                 zone: String::new(),
@@ -66,11 +66,11 @@ impl Instances for Account {
                 extra_labels: BTreeMap::new(),
                 marks: NodeMetadata::default(),
             })),
-            Says::Gone => Lookup::Gone(Evidence {
+            Answer::Gone => Lookup::Gone(Evidence {
                 text: "404".into(),
                 at: jiff::Timestamp::UNIX_EPOCH,
             }),
-            Says::Silent | Says::Nothing => {
+            Answer::Silent | Answer::Nothing => {
                 Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "down"))
             }
         };
@@ -87,10 +87,10 @@ fn name(text: &str) -> CloudName {
     CloudName::parse(text).unwrap()
 }
 
-fn account(cloud: &str, says: Says) -> Account {
+fn account(cloud: &str, answer: Answer) -> Account {
     Account {
         name: name(cloud),
-        says,
+        answer,
         belongs_elsewhere: false,
         questions: AtomicUsize::new(0),
     }
@@ -123,24 +123,24 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
     let stop = CancellationToken::new();
     let node = node(&[]);
     for (a, b, wanted, left) in [
-        (Says::Has, Says::Gone, Some("a"), None),
-        (Says::Gone, Says::Has, Some("b"), None),
+        (Answer::Has, Answer::Gone, Some("a"), None),
+        (Answer::Gone, Answer::Has, Some("b"), None),
         // Nobody: left alone. Both: left alone. One of them silent: it may be that one's.
         (
-            Says::Gone,
-            Says::Gone,
+            Answer::Gone,
+            Answer::Gone,
             None,
             Some("left alone: no configured cloud has a machine for it"),
         ),
         (
-            Says::Has,
-            Says::Has,
+            Answer::Has,
+            Answer::Has,
             None,
             Some("left alone: claimed by several clouds (a, b)"),
         ),
         (
-            Says::Has,
-            Says::Silent,
+            Answer::Has,
+            Answer::Silent,
             None,
             Some("cloud b did not answer: down"),
         ),
@@ -175,7 +175,7 @@ async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
         taints: vec![taint],
         ..(*after).clone()
     });
-    let accounts = vec![account("a", Says::Gone), account("b", Says::Has)];
+    let accounts = vec![account("a", Answer::Gone), account("b", Answer::Has)];
     let owners = owners(accounts, CloudRules::default(), &stop);
     let found = owners.find_describer(&before).await;
     assert_eq!(found.ok().unwrap().batcher.cloud().name(), &name("b"));
@@ -193,23 +193,23 @@ async fn selectors_and_accounts_decide_without_any_question() {
         selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
         ..CloudRules::default()
     };
-    let elsewhere = |cloud, says| Account {
+    let elsewhere = |cloud, answer| Account {
         belongs_elsewhere: true,
-        ..account(cloud, says)
+        ..account(cloud, answer)
     };
     for (accounts, labels, wanted) in [
         (
-            [account("a", Says::Has), account("b", Says::Gone)],
+            [account("a", Answer::Has), account("b", Answer::Gone)],
             &[("site", "b")][..],
             "b",
         ),
         (
-            [account("a", Says::Gone), account("b", Says::Has)],
+            [account("a", Answer::Gone), account("b", Answer::Has)],
             &[],
             "a",
         ),
         (
-            [account("a", Says::Gone), elsewhere("b", Says::Has)],
+            [account("a", Answer::Gone), elsewhere("b", Answer::Has)],
             &[("site", "b")],
             "a",
         ),
@@ -226,8 +226,8 @@ async fn selectors_and_accounts_decide_without_any_question() {
 async fn what_was_found_out_is_not_asked_again() {
     let stop = CancellationToken::new();
     let (a, b) = (
-        Arc::new(account("a", Says::Has)),
-        Arc::new(account("b", Says::Gone)),
+        Arc::new(account("a", Answer::Has)),
+        Arc::new(account("b", Answer::Gone)),
     );
     let clouds = [a.clone() as Arc<dyn Cloud>, b.clone()];
     let resolver = OwnershipResolver::new(&clouds, Arc::default());
@@ -255,9 +255,13 @@ async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
         let stop = CancellationToken::new();
         let hanging = Account {
             belongs_elsewhere,
-            ..account("c", Says::Nothing)
+            ..account("c", Answer::Nothing)
         };
-        let accounts = vec![account("a", Says::Gone), account("b", Says::Has), hanging];
+        let accounts = vec![
+            account("a", Answer::Gone),
+            account("b", Answer::Has),
+            hanging,
+        ];
         let owners = owners(accounts, CloudRules::default(), &stop);
         let nodes = [node(&[])];
         // All of them are asked at the same time, and the last one is given up only after two minutes.
@@ -276,7 +280,7 @@ async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
         selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
         ..CloudRules::default()
     };
-    let accounts = ["a", "b", "c"].map(|it| account(it, Says::Has));
+    let accounts = ["a", "b", "c"].map(|it| account(it, Answer::Has));
     let owners = owners(accounts.into(), rules, &stop);
     let fresh = |labels: &[(&str, &str)]| {
         let mut fresh = Node::clone(&node(labels));
@@ -299,7 +303,7 @@ async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
 
 #[test]
 fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
-    let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Says::Gone)) };
+    let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Answer::Gone)) };
     let (stays, leaves) = (cloud("stays"), cloud("leaves"));
     let node = node(&[]);
     let before = OwnershipResolver::new(&[stays.clone(), leaves.clone()], Arc::default());

@@ -1,4 +1,4 @@
-//! Which cloud serves a Service, and why, or why none does; and whose nodes there are to be its members.
+//! Explains which cloud serves a Service, or why none does, and which nodes may be its targets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,7 +74,7 @@ pub async fn explain_service(
         return Err(ExplainError::Missing(format!("Service {key}{lost}")));
     };
     let service: Arc<Service> = Arc::new(service.into());
-    let about = service_reference(key, &service.uid, &service.resource_version);
+    let about = service_reference(&service);
     let warnings = Warnings::about(client, &[about, manager(lease)]).await;
     let api = Api::<NodeObject>::all(client.clone());
     let nodes = api.list(&ListParams::default()).await;
@@ -237,12 +237,12 @@ impl ServiceExplanation {
     pub fn advice(&self) -> Option<String> {
         let unserved = self.clouds.unserved(&self.service);
         let unserved = unserved.or_else(|| self.clouds.misnamed(&self.service));
-        let told = unserved.map(|it| it.advice(self.clouds.all()));
+        let advice = unserved.map(|it| it.advice(self.clouds.all()));
         let has_none = self.members.as_ref().is_some_and(|it| it.count == 0);
         let no_members = has_none.then(|| {
             "No node of this cloud can be a target: bowline explain node NAME shows which cloud owns a node".to_owned()
         });
-        told.or(no_members)
+        advice.or(no_members)
     }
 
     /// The explanation as JSON: `docs/several-clouds.md` says what is in it.
@@ -310,12 +310,12 @@ impl fmt::Display for ServiceExplanation {
         for (cloud, count) in &self.nodes.owned {
             write!(f, "\n  {cloud}: {count}")?;
         }
-        for (whose, count) in [
+        for (owner, count) in [
             ("unowned", self.nodes.nobodys),
             ("not known without asking the clouds", self.nodes.undecided),
         ] {
             if count > 0 {
-                write!(f, "\n  {whose}: {count}")?;
+                write!(f, "\n  {owner}: {count}")?;
             }
         }
         write!(f, "{}", self.warnings)?;

@@ -1,4 +1,4 @@
-//! Explanations for people: first what holds, then why, then what to do.
+//! Explanations as text: first the result, then the reasons, then what to do.
 
 use std::collections::BTreeSet;
 use std::fmt;

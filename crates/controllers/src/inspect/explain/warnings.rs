@@ -1,4 +1,4 @@
-//! The Warning events about an object: what was refused or held back, and why, in the manager's own words.
+//! The Warning events about an object: what the manager refused or held back, and why.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The cluster, read once.
+//! Reads the cluster once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub enum PreviewError {
     /// A list does not end.
     #[error("the list of {0} of the cluster does not end")]
     Endless(&'static str),
-    /// The cluster cannot be told from others.
+    /// The cluster cannot be distinguished from others.
     #[error("namespace kube-system of the cluster has no uid")]
     NoUid,
     /// There is no such Service.

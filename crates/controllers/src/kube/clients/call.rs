@@ -26,7 +26,7 @@ pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// How often a call is repeated because the server said when to come back. The server sheds load
 /// with such answers before it does anything, so that repeating is safe for every verb.
 const REPETITIONS: u32 = 5;
-/// A wait that is worth telling.
+/// A wait that is worth a log line.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
 /// The call took longer than it may.

@@ -1,4 +1,4 @@
-//! Whether the API server is there before work starts.
+//! Waits until the API server is healthy, before work starts.
 
 use bowline_core::error_chain;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub async fn wait_until_healthy(
     patience: Duration,
 ) -> Result<(), Unhealthy> {
     let end = Instant::now() + patience;
-    let mut told = false;
+    let mut reported = false;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         // The last look gets its time too.
@@ -49,7 +49,7 @@ pub async fn wait_until_healthy(
                 reason,
             });
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             tracing::warn!(host, "waiting for the API server: {reason}");
         }
         sleep(PERIOD.min(left)).await;

@@ -1,4 +1,4 @@
-//! What the API server is called: no node may get a certificate for that.
+//! Names and addresses of the API server: no node may get a certificate for them.
 
 use std::net::IpAddr;
 

@@ -475,17 +475,19 @@ async fn a_repetition_is_fenced_too() {
     assert_eq!(tries, 3, "at 0, 4 and 8 seconds, not at 12");
 }
 
+/// The client of a controller with a service account of its own.
+async fn sign_in(clients: &Clients) -> Result<Client, AccountError> {
+    clients
+        .for_controller("node-controller", &Fence::open())
+        .await
+}
+
 #[tokio::test(start_paused = true)]
 async fn framework_case_143_a_controller_speaks_as_its_service_account() {
     for exists in [true, false] {
         let server = accounts_server(exists);
         let clients = server.clients(UNLIMITED, true);
-        let api: Api<Node> = Api::all(
-            clients
-                .for_controller("node-controller", &Fence::open())
-                .await
-                .unwrap(),
-        );
+        let api: Api<Node> = Api::all(sign_in(&clients).await.unwrap());
         api.get("n1").await.unwrap();
         let seen = server.seen();
         let (set_up, call) = seen.split_at(seen.len() - 1);
@@ -507,12 +509,7 @@ async fn framework_case_143_a_controller_speaks_as_its_service_account() {
 async fn a_token_is_renewed_when_a_fifth_of_its_life_is_left() {
     let server = accounts_server(true);
     let clients = server.clients(UNLIMITED, true);
-    let api: Api<Node> = Api::all(
-        clients
-            .for_controller("node-controller", &Fence::open())
-            .await
-            .unwrap(),
-    );
+    let api: Api<Node> = Api::all(sign_in(&clients).await.unwrap());
     let token_at = |minutes: u64| {
         let (api, server) = (api.clone(), server.clone());
         async move {
@@ -540,9 +537,7 @@ async fn framework_case_143_without_the_right_to_make_accounts_there_is_no_start
         "GET" => Reply::Json(404, status_body(404)),
         _ => Reply::Json(403, status_body(403)),
     });
-    let clients = server.clients(UNLIMITED, true);
-    let error = clients
-        .for_controller("node-controller", &Fence::open())
+    let error = sign_in(&server.clients(UNLIMITED, true))
         .await
         .err()
         .unwrap();
@@ -562,9 +557,7 @@ async fn a_token_is_tried_for_four_times() {
         ),
         _ => Reply::Json(500, status_body(500)),
     });
-    let clients = server.clients(UNLIMITED, true);
-    let error = clients
-        .for_controller("node-controller", &Fence::open())
+    let error = sign_in(&server.clients(UNLIMITED, true))
         .await
         .err()
         .unwrap();

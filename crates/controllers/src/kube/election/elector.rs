@@ -169,7 +169,7 @@ impl Elector {
         }
     }
 
-    /// Looks at the Lease, and tells whom it waits for if it is not to be had.
+    /// Looks at the Lease, and reports for whom it waits if it is not to be had.
     pub(super) async fn is_free(&mut self) -> bool {
         if let Err(error) = self.look().await {
             let wait = Wait::Failing(error.chain());
@@ -183,7 +183,7 @@ impl Elector {
         free
     }
 
-    /// Tells who has the Lease, unless it is one of us, or may be.
+    /// Reports who has the Lease, unless it is one of us, or may be.
     fn report(&self, lease: &Lease, holder: &str) {
         let wait = Wait::HeldBy(holder);
         match self.kin.holder() {
@@ -207,7 +207,7 @@ impl Elector {
     /// What [`acquire`](Self::acquire) waits for.
     pub(super) async fn compete(&mut self) {
         tracing::info!(lease = %self.lease, identity = self.identity, "competing for the lease");
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             let (now, sick) = match self.attempt().await {
                 Ok(Attempt::Ours) => break,
@@ -224,13 +224,13 @@ impl Elector {
                 }
             };
             // Once per change, not once per attempt: a standby stands by for months.
-            if now != told {
+            if now != reported {
                 if sick {
                     tracing::warn!(lease = %self.lease, "cannot compete for the lease: {now}");
                 } else {
                     tracing::info!(lease = %self.lease, "waiting for the lease: {now}");
                 }
-                told = now;
+                reported = now;
             }
             self.pause().await;
         }

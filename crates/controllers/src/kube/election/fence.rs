@@ -1,4 +1,4 @@
-//! Proof of leadership by the local clock.
+//! The fence: proof of leadership by the local clock, checked before every write.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -47,11 +47,11 @@ struct Guard {
     deadline: Duration,
     lease_duration: Duration,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<FenceState>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct FenceState {
     /// When the last good renewal was sent; none when not leading.
     renewed: Option<(Instant, Timestamp)>,
     /// Whether the one before us was not seen to end its work.
@@ -66,7 +66,7 @@ impl Fence {
         lease_duration: Duration,
         clock: Clock,
     ) -> Self {
-        let state = Mutex::new(State::default());
+        let state = Mutex::new(FenceState::default());
         Self {
             guards: vec![Arc::new(Guard {
                 lease,
@@ -181,7 +181,7 @@ impl Fence {
 }
 
 impl Guard {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FenceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

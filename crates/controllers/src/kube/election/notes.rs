@@ -1,5 +1,5 @@
-//! What a Lease carries beside the election: annotations, read and written with it. No request more than the election
-//! makes, and no right more than it needs.
+//! Annotations that a Lease carries beside the election. They are read and written with it, so that
+//! they need no further request and no further permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

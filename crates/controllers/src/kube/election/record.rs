@@ -1,4 +1,4 @@
-//! What is in a Lease, what we remember of it, and what to do about it. Pure.
+//! The election as pure functions: the record in a Lease, what is remembered of it, and what to do next.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ pub enum Interrupted {
 }
 
 /// What ended the wait for one Lease.
-enum Turn {
+enum WaitEnd {
     Lost(Lost),
     Stopped,
     Ours,
@@ -74,10 +74,10 @@ impl LeaseSet {
         loop {
             let mut held = HeldSet(Vec::new());
             match take(&mut held, &mut waiting, stop).await {
-                Turn::Ours => return Ok(held),
-                Turn::Stopped => return Err(Interrupted::Stopped(held)),
-                Turn::Lost(lost) => return Err(Interrupted::Lost(lost)),
-                Turn::TooLong => {}
+                WaitEnd::Ours => return Ok(held),
+                WaitEnd::Stopped => return Err(Interrupted::Stopped(held)),
+                WaitEnd::Lost(lost) => return Err(Interrupted::Lost(lost)),
+                WaitEnd::TooLong => {}
             }
             for elector in held.give_back().await {
                 waiting.push_front(elector);
@@ -98,7 +98,7 @@ async fn take(
     held: &mut HeldSet,
     waiting: &mut VecDeque<Elector>,
     stop: &CancellationToken,
-) -> Turn {
+) -> WaitEnd {
     while let Some(mut next) = waiting.pop_front() {
         next.succeed(held.0.first().and_then(Held::predecessor));
         let rest = if held.is_empty() && next.is_own() {
@@ -107,10 +107,10 @@ async fn take(
         } else {
             waiting.make_contiguous()
         };
-        match turn(held, &mut next, rest, stop).await {
-            Turn::Ours => held.0.push(next.hold()),
+        match wait_for(held, &mut next, rest, stop).await {
+            WaitEnd::Ours => held.0.push(next.hold()),
             ended => {
-                if matches!(ended, Turn::TooLong) {
+                if matches!(ended, WaitEnd::TooLong) {
                     tracing::info!(lease = %next.lease(), "it takes too long: what is held is given back");
                 }
                 waiting.push_front(next);
@@ -118,15 +118,15 @@ async fn take(
             }
         }
     }
-    Turn::Ours
+    WaitEnd::Ours
 }
 
-async fn turn(
+async fn wait_for(
     held: &mut HeldSet,
     next: &mut Elector,
     rest: &mut [Elector],
     stop: &CancellationToken,
-) -> Turn {
+) -> WaitEnd {
     let patience = (!held.is_empty()).then(|| next.patience());
     let renewing = pin!(held.renew());
     let following = pin!(follow(rest));
@@ -140,10 +140,10 @@ async fn turn(
     tokio::select! {
         // Losing one matters more than gaining another.
         biased;
-        lost = renewing => Turn::Lost(lost),
-        () = stop.cancelled() => Turn::Stopped,
-        () = competing => Turn::Ours,
-        () = too_long => Turn::TooLong,
+        lost = renewing => WaitEnd::Lost(lost),
+        () = stop.cancelled() => WaitEnd::Stopped,
+        () = competing => WaitEnd::Ours,
+        () = too_long => WaitEnd::TooLong,
         never = following => match never {},
     }
 }

@@ -101,17 +101,17 @@ impl std::fmt::Display for Wait<'_> {
 
 /// Hears what happens in an election: for metrics and events.
 pub trait Observer: Send + Sync {
-    /// Whether this process has that Lease; also told once at the start.
+    /// Whether this process has that Lease; also called once at the start.
     fn leading(&self, lease: &LeaseName, leading: bool) {
         let _ = (lease, leading);
     }
 
-    /// An attempt to get that Lease did not succeed; told after each. The object is as it was seen.
+    /// An attempt to get that Lease did not succeed; called after each. The object is as it was seen.
     fn waiting(&self, lease: &LeaseName, seen: Option<&Lease>, wait: &Wait<'_>) {
         let _ = (lease, seen, wait);
     }
 
-    /// Another replica of this manager has that Lease, as it should; told after each attempt.
+    /// Another replica of this manager has that Lease, as it should; called after each attempt.
     fn standing_by(&self, lease: &LeaseName) {
         let _ = lease;
     }

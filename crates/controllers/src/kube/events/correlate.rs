@@ -21,7 +21,7 @@ const COMBINED: &str = "(combined from similar events): ";
 const SPAM_BURST: f64 = 25.0;
 /// Seconds after which such a source may write one more.
 const SPAM_REFILL_SECONDS: f64 = 300.0;
-/// Entries in each of the three caches: events of about as many objects are told apart.
+/// Entries in each of the three caches: events of about as many objects are distinguished.
 const CACHE_LIMIT: usize = 4096;
 
 /// What is to be done with an event.

@@ -3,69 +3,65 @@
 //! The uid is the object's own, as upstream's cloud controllers write it (the kubelet writes the
 //! node's *name* there; `kubectl describe node` looks for both).
 
-use bowline_core::ServiceKey;
+use bowline_core::{Node, Service};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-/// A Node. Upstream gives the resource version with `Synced` and leaves it out in the life cycle.
-pub fn node_reference(name: &str, uid: &str, resource_version: Option<&str>) -> ObjectReference {
+use crate::kube::csr_store::Requested;
+
+/// Without the resource version, which upstream leaves out in the life cycle.
+pub fn node_reference(node: &Node) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        resource_version: resource_version.map(str::to_owned),
-        ..ObjectReference::default()
+        uid: Some(node.uid.clone()),
+        ..named("v1", "Node", &node.name)
+    }
+}
+
+/// With the resource version, which upstream gives with `Synced`.
+pub fn versioned_node_reference(node: &Node) -> ObjectReference {
+    ObjectReference {
+        resource_version: Some(node.resource_version.clone()),
+        ..node_reference(node)
     }
 }
 
 /// A Pod of which no more is known than its name.
 pub fn pod_reference(namespace: &str, name: &str) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
         namespace: Some(namespace.to_owned()),
-        name: Some(name.to_owned()),
-        ..ObjectReference::default()
+        ..named("v1", "Pod", name)
     }
 }
 
-pub fn lease_reference(
-    namespace: &str,
-    name: &str,
-    uid: Option<&str>,
-    resource_version: Option<&str>,
-) -> ObjectReference {
+pub fn lease_reference(namespace: &str, name: &str) -> ObjectReference {
     ObjectReference {
-        api_version: Some("coordination.k8s.io/v1".to_owned()),
-        kind: Some("Lease".to_owned()),
         namespace: Some(namespace.to_owned()),
-        name: Some(name.to_owned()),
-        uid: uid.map(str::to_owned),
-        resource_version: resource_version.map(str::to_owned),
-        ..ObjectReference::default()
+        ..named("coordination.k8s.io/v1", "Lease", name)
     }
 }
 
-pub fn service_reference(key: &ServiceKey, uid: &str, resource_version: &str) -> ObjectReference {
+pub fn service_reference(service: &Service) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Service".to_owned()),
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        uid: Some(uid.to_owned()),
-        resource_version: Some(resource_version.to_owned()),
-        ..ObjectReference::default()
+        namespace: Some(service.key.namespace.clone()),
+        uid: Some(service.uid.clone()),
+        resource_version: Some(service.resource_version.clone()),
+        ..named("v1", "Service", &service.key.name)
     }
 }
 
-/// A CertificateSigningRequest.
-pub fn certificate_reference(name: &str, uid: &str, resource_version: &str) -> ObjectReference {
+pub fn certificate_reference(request: &Requested) -> ObjectReference {
+    let kind = "CertificateSigningRequest";
     ObjectReference {
-        api_version: Some("certificates.k8s.io/v1".to_owned()),
-        kind: Some("CertificateSigningRequest".to_owned()),
+        uid: Some(request.uid.clone()),
+        resource_version: Some(request.resource_version.clone()),
+        ..named("certificates.k8s.io/v1", kind, &request.name)
+    }
+}
+
+fn named(api_version: &str, kind: &str, name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
         name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        resource_version: Some(resource_version.to_owned()),
         ..ObjectReference::default()
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 type Call = (Duration, String, String, Value);
 
@@ -85,17 +86,18 @@ fn service() -> ObjectReference {
 
 const FAILED: &str = "SyncLoadBalancerFailed";
 
+fn failed(message: &str) -> Fact {
+    Fact::warning(service(), FAILED, message)
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_is_written_whole_into_the_namespace_of_its_object() {
     let (server, client) = Server::start(Box::new(|_: &str, _: usize| Some(StatusCode::CREATED)));
     let recorder = Recorder::new(client, "cloud-node-controller", &context());
-    let node = node_reference("n1", "u-n1", Some("77"));
-    recorder.event(
-        &node,
-        EventType::Normal,
-        "Synced",
-        "Node synced successfully",
-    );
+    let mut node = bowline_core::Node::default();
+    (node.name, node.uid, node.resource_version) = ("n1".into(), "u-n1".into(), "77".into());
+    let about = versioned_node_reference(&node);
+    recorder.emit(Fact::normal(about, "Synced", "Node synced successfully"));
     assert!(recorder.flush(Duration::from_secs(1)).await);
     let calls = server.calls();
     assert_eq!(calls.len(), 1);
@@ -133,7 +135,7 @@ async fn the_same_event_again_is_counted_onto_the_first_and_created_anew_when_th
     let (server, client) = Server::start(Box::new(answer));
     let recorder = Recorder::new(client, "service-controller", &context());
     for _ in 0..3 {
-        recorder.event(&service(), EventType::Warning, FAILED, "no quota");
+        recorder.emit(failed("no quota"));
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
     let calls = server.calls();
@@ -153,12 +155,7 @@ async fn framework_case_138_the_tenth_distinct_message_is_combined() {
     let (server, client) = Server::start(Box::new(|_: &str, _: usize| Some(StatusCode::CREATED)));
     let recorder = Recorder::new(client, "service-controller", &context());
     for number in 1..=11 {
-        recorder.event(
-            &service(),
-            EventType::Warning,
-            FAILED,
-            format!("error {number}"),
-        );
+        recorder.emit(failed(&format!("error {number}")));
         tokio::time::sleep(Duration::from_secs(600)).await;
     }
     let calls = server.calls();
@@ -185,7 +182,7 @@ async fn framework_case_138_a_refused_event_is_dropped_and_not_tried_again() {
         let (server, client) = Server::start(Box::new(answer));
         let context = context();
         let recorder = Recorder::new(client, "service-controller", &context);
-        recorder.event(&service(), EventType::Warning, FAILED, "no quota");
+        recorder.emit(failed("no quota"));
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(server.calls().len(), 1, "{status}");
         let line =
@@ -199,7 +196,7 @@ async fn framework_case_138_an_unreachable_server_is_tried_again_until_it_is_bac
     let answer = |_: &str, number: usize| (number > 4).then_some(StatusCode::CREATED);
     let (server, client) = Server::start(Box::new(answer));
     let recorder = Recorder::new(client, "service-controller", &context());
-    recorder.event(&service(), EventType::Warning, FAILED, "no quota");
+    recorder.emit(failed("no quota"));
     assert!(!recorder.flush(Duration::from_secs(20)).await, "bounded");
     assert!(recorder.flush(Duration::from_secs(60)).await);
     let calls = server.calls();
@@ -221,7 +218,7 @@ async fn an_unreachable_server_is_given_up_after_twelve_tries() {
     let (server, client) = Server::start(Box::new(|_: &str, _: usize| None));
     let context = context();
     let recorder = Recorder::new(client, "service-controller", &context);
-    recorder.event(&service(), EventType::Warning, FAILED, "no quota");
+    recorder.emit(failed("no quota"));
     assert!(recorder.flush(Duration::from_secs(600)).await);
     assert_eq!(server.calls().len(), 12);
     assert!(context.metrics.text().contains("reason=\"unreachable\"} 1"));
@@ -233,7 +230,7 @@ async fn a_full_queue_drops_and_counts_and_never_blocks() {
     let context = context();
     let recorder = Recorder::new(client, "service-controller", &context);
     for number in 0..QUEUE_LIMIT + 7 {
-        recorder.event(&service(), EventType::Warning, FAILED, format!("{number}"));
+        recorder.emit(failed(&number.to_string()));
     }
     assert!(context.metrics.text().contains("reason=\"queue_full\"} 7"));
 }
@@ -243,7 +240,7 @@ fn at_most_25_in_a_burst_and_then_one_in_300_seconds() {
     let start: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let at = |seconds: i64| start + jiff::SignedDuration::from_secs(seconds);
     let event = |object: &str, kind: EventType| Event {
-        involved_object: node_reference(object, "u", None),
+        involved_object: pod_reference("default", object),
         type_: Some(kind.as_str().to_owned()),
         message: Some("same".to_owned()),
         ..Event::default()

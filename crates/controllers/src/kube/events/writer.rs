@@ -24,7 +24,7 @@ pub(super) enum Message {
 }
 
 /// What came of one try.
-enum Outcome {
+enum WriteOutcome {
     Written,
     /// The server answered with an error: final.
     Refused(String),
@@ -67,18 +67,18 @@ async fn write(
 ) {
     for tried in 1..=TRIES {
         match perform(client, action).await {
-            Outcome::Written => return,
-            Outcome::Refused(error) => {
+            WriteOutcome::Written => return,
+            WriteOutcome::Refused(error) => {
                 tracing::warn!(component, error, "event refused by the API server, dropped");
                 context.metrics.events.dropped(component, "refused");
                 return;
             }
-            Outcome::Fenced => {
+            WriteOutcome::Fenced => {
                 tracing::debug!(component, "event dropped: the lease is no longer ours");
                 context.metrics.events.dropped(component, "fenced");
                 return;
             }
-            Outcome::Unreachable(error) => {
+            WriteOutcome::Unreachable(error) => {
                 tracing::debug!(component, error, tried, "event not written");
             }
         }
@@ -93,9 +93,9 @@ async fn write(
     context.metrics.events.dropped(component, "unreachable");
 }
 
-async fn perform(client: &kube::Client, action: &Action) -> Outcome {
+async fn perform(client: &kube::Client, action: &Action) -> WriteOutcome {
     match action {
-        Action::Drop => Outcome::Written,
+        Action::Drop => WriteOutcome::Written,
         Action::Create(event) => outcome(create(client, event).await),
         Action::Patch { patch, event } => {
             let api = api(client, event);
@@ -135,12 +135,12 @@ async fn limited(call: impl Future<Output = kube::Result<Event>>) -> Result<(), 
     }
 }
 
-fn outcome(result: Result<(), Failure>) -> Outcome {
+fn outcome(result: Result<(), Failure>) -> WriteOutcome {
     match result {
-        Ok(()) => Outcome::Written,
-        Err(Failure::Status(code, message)) => Outcome::Refused(format!("{code} {message}")),
-        Err(Failure::Fenced) => Outcome::Fenced,
-        Err(Failure::NoAnswer(error)) => Outcome::Unreachable(error),
+        Ok(()) => WriteOutcome::Written,
+        Err(Failure::Status(code, message)) => WriteOutcome::Refused(format!("{code} {message}")),
+        Err(Failure::Fenced) => WriteOutcome::Fenced,
+        Err(Failure::NoAnswer(error)) => WriteOutcome::Unreachable(error),
     }
 }
 

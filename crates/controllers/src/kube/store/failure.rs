@@ -1,4 +1,4 @@
-//! Why lists and watches end, and what that means.
+//! Why lists and watches end, and what follows from it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) enum FollowFailure {
     Request(#[from] kube::Error),
     /// The API server, within a watch.
     #[error("{}", .0.message)]
-    Told(Box<Status>),
+    Status(Box<Status>),
     /// No answer.
     #[error("no answer within {REQUEST_LIMIT:?}")]
     Late,
@@ -38,7 +38,7 @@ pub(super) enum FollowFailure {
 impl FollowFailure {
     fn status(&self) -> Option<&Status> {
         match self {
-            Self::Request(kube::Error::Api(status)) | Self::Told(status) => Some(status),
+            Self::Request(kube::Error::Api(status)) | Self::Status(status) => Some(status),
             _ => None,
         }
     }

@@ -191,7 +191,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         };
         let version = listed.version.clone();
         self.store.replace(listed, standing);
-        self.tell_lost(standing);
+        self.report_lost(standing);
         self.place = Some(version.clone());
         (self.failures, self.in_doubt) = (0, false);
         match events {
@@ -216,7 +216,7 @@ impl<'a, T: Stored> Follower<'a, T> {
                     return Ok((listed, events));
                 }
                 WatchEvent::Bookmark(_) | WatchEvent::Deleted(_) => {}
-                WatchEvent::Error(status) => return Err(FollowFailure::Told(status)),
+                WatchEvent::Error(status) => return Err(FollowFailure::Status(status)),
             }
         }
         Err(FollowFailure::Cut)
@@ -281,7 +281,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         Ok(())
     }
 
-    fn tell_lost(&self, standing: ListStanding) {
+    fn report_lost(&self, standing: ListStanding) {
         let lost = self.store.contents().seen.lost.len();
         self.metrics.lost(&resource::<T>(), lost);
         if standing == ListStanding::Restored {
@@ -348,7 +348,7 @@ impl<'a, T: Stored> Follower<'a, T> {
                 self.store.contents().note_version(&version);
                 version
             }
-            WatchEvent::Error(status) => return Err(FollowFailure::Told(status)),
+            WatchEvent::Error(status) => return Err(FollowFailure::Status(status)),
         };
         if version.is_empty() {
             return Err(FollowFailure::Unversioned);

@@ -152,9 +152,9 @@ fn brought(uid: &str, readable: bool) -> DeserializeGuard<NodeObject> {
 
 #[test]
 fn what_can_no_longer_be_read_is_neither_there_nor_gone_and_its_last_form_is_kept() {
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard_changes = Arc::new(Mutex::new(Vec::new()));
     let nodes = Nodes::default();
-    let heard = told.clone();
+    let heard = heard_changes.clone();
     nodes.on_change(move |it| {
         let change = (it.before.is_some(), it.after.is_some());
         heard.lock().unwrap().push(change);
@@ -181,8 +181,8 @@ fn what_can_no_longer_be_read_is_neither_there_nor_gone_and_its_last_form_is_kep
             known.is_some(),
             "{number}"
         );
-        assert_eq!(*told.lock().unwrap(), changes, "{number}");
-        told.lock().unwrap().clear();
+        assert_eq!(*heard_changes.lock().unwrap(), changes, "{number}");
+        heard_changes.lock().unwrap().clear();
     }
 }
 
@@ -200,10 +200,10 @@ fn a_list_keeps_the_last_form_of_what_it_cannot_read_and_tells_of_its_end() {
         assert_eq!(seen.unreadable["n1"].is_some(), known);
         assert!(seen.objects.is_empty());
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = told.clone();
+    let heard_changes = Arc::new(Mutex::new(Vec::new()));
+    let heard = heard_changes.clone();
     nodes.on_change(move |it| heard.lock().unwrap().push(it.key.clone()));
     nodes.replace(Listed::default(), ListStanding::Current);
     assert!(matches!(nodes.find(&"n1".to_owned()), Found::Nothing));
-    assert_eq!(*told.lock().unwrap(), ["n1"]);
+    assert_eq!(*heard_changes.lock().unwrap(), ["n1"]);
 }

@@ -1,4 +1,4 @@
-//! Which of two versions is the older one. They are numbers that grow within one resource; what is no number is
+//! Compares resource versions. They are numbers that grow within one resource; what is no number is
 //! never older.
 
 use super::Stored;
@@ -7,7 +7,7 @@ pub(super) fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }
 
-/// Whether `a` is a later version of what has that key than `b`; false if that cannot be told. It need not be the same
+/// Whether `a` is a later version of what has that key than `b`; false if that is not known. It need not be the same
 /// object: of two that had one name, one came after the other.
 pub(super) fn is_newer<T: Stored>(a: &T, b: &T) -> bool {
     let (a, b) = (number(a.resource_version()), number(b.resource_version()));

@@ -1,5 +1,4 @@
-//! Decisions about certificate signing requests. An observing manager's writer makes none: it tells
-//! what it would decide.
+//! Writes decisions about CertificateSigningRequests. An observer logs what it would decide.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Writes to Node objects. An observing manager's writer makes no writes: it tells, once, what each
-//! would have been.
+//! Writes Nodes. An observer logs each write once instead of making it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,7 +18,7 @@ use tracing::info;
 
 use super::{WriteError, bounded, by_us};
 use crate::kube::objects::NodeObject;
-use crate::lru::Reported;
+use crate::report::Reported;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
@@ -38,7 +37,7 @@ const TOUCHED: &str = "bowline.dev/touched";
 pub struct NodeWriter {
     api: Api<NodeObject>,
     random: Random,
-    /// Of an observer: what was told instead of made last, by node (uid) and kind of write.
+    /// Of an observer: what was logged instead of written last, by node (uid) and kind of write.
     withheld: Option<Arc<Reported<String>>>,
 }
 
@@ -52,7 +51,7 @@ impl NodeWriter {
         }
     }
 
-    /// A writer that only tells what it would write.
+    /// A writer that only logs what it would write.
     pub fn observing(client: kube::Client, random: Random) -> Self {
         Self {
             withheld: Some(Arc::new(Reported::new(REPORTED_LIMIT))),
@@ -60,7 +59,7 @@ impl NodeWriter {
         }
     }
 
-    /// Whether it only tells.
+    /// Whether it only logs.
     pub fn is_observing(&self) -> bool {
         self.withheld.is_some()
     }
@@ -114,9 +113,9 @@ impl NodeWriter {
             "reason": condition.reason,
             "message": message,
         }] } });
-        // Told without its times, which would make it news each time.
-        let told = json!({ "NetworkUnavailable": condition.status, "reason": condition.reason });
-        if self.withholds(what, node, &told) {
+        // Without its times, which would make it new each time.
+        let shown = json!({ "NetworkUnavailable": condition.status, "reason": condition.reason });
+        if self.withholds(what, node, &shown) {
             return Ok(Arc::new(node.clone()));
         }
         let (params, patch) = (by_us(), Patch::Strategic(&body));
@@ -164,28 +163,33 @@ impl NodeWriter {
     }
 
     /// Sets labels and annotations, whatever else changed on the node meanwhile.
-    pub async fn add_marks(
+    pub async fn add_metadata(
         &self,
         node: &Node,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
     ) -> Result<Arc<Node>, WriteError> {
-        let body = json!({ "metadata": marked(node, labels, annotations) });
-        self.patch("adding the marks", node, &body).await
+        let body = json!({ "metadata": metadata_of(node, labels, annotations) });
+        self.patch("adding the metadata", node, &body).await
     }
 
     /// Lets the node have these labels and annotations, and none that were applied before and are not among
     /// them: server-side apply. Without the uid it would make a node that is gone anew.
-    pub async fn apply_marks(
+    pub async fn apply_metadata(
         &self,
         node: &Node,
         applied: &Applied,
     ) -> Result<Arc<Node>, WriteError> {
-        self.apply("applying the marks", node, applied, metadata::FIELD_MANAGER)
-            .await
+        self.apply(
+            "applying the metadata",
+            node,
+            applied,
+            metadata::FIELD_MANAGER,
+        )
+        .await
     }
 
-    /// Lets the node show whose it is, and nothing of that kind that was shown before and is not named: as above, under
+    /// Lets the node show who owns it, and nothing of that kind that was shown before and is not named: as above, under
     /// a field manager of its own.
     pub async fn show_owner(
         &self,
@@ -208,7 +212,7 @@ impl NodeWriter {
         applied: &Applied,
         manager: &str,
     ) -> Result<Arc<Node>, WriteError> {
-        let mut metadata = marked(node, &applied.labels, &applied.annotations);
+        let mut metadata = metadata_of(node, &applied.labels, &applied.annotations);
         metadata["name"] = node.name.as_str().into();
         let body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
         if self.withholds(what, node, &body) {
@@ -318,7 +322,7 @@ impl NodeWriter {
         ))
     }
 
-    /// Whether this write is not made; then it is told, unless the last one
+    /// Whether this write is not made; then it is logged, unless the last one
     /// of its kind about this node was the same.
     fn withholds(&self, what: &'static str, node: &Node, body: &Value) -> bool {
         let Some(withheld) = &self.withheld else {
@@ -331,7 +335,7 @@ impl NodeWriter {
             metadata.remove("resourceVersion");
         }
         let text = format!("{what} {change}");
-        if withheld.is_news(format!("{} {what}", node.uid), &text) {
+        if withheld.is_new(format!("{} {what}", node.uid), &text) {
             info!(node = node.name, what, %change, "observing: not written");
         }
         true
@@ -347,8 +351,8 @@ impl NodeWriter {
     }
 }
 
-/// The metadata of a write of marks, bound to the node's uid. An empty map is left out: naming it would own it.
-fn marked(
+/// The body of a write of metadata, bound to the node's uid. An empty map is left out: naming it would own it.
+fn metadata_of(
     node: &Node,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! Writes to Service objects: four small patches, each bound to the uid that was read. A Service is
-//! never read one by one (the originals' roles do not allow it) and never written whole.
+//! Writes Services: four small patches, each bound to the uid that was read. The originals' roles allow
+//! no read of a single Service, and none is written as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

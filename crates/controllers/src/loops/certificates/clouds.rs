@@ -1,4 +1,4 @@
-//! Which cloud speaks for the node that asks, and what it says.
+//! Which cloud speaks for the node that requests a certificate, and its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl CertificateClouds {
         self.approving.iter().map(|it| it.name().clone())
     }
 
-    /// The rules that hold before anybody knows whose the node is.
+    /// The rules that hold before anybody knows which cloud owns the node.
     pub(super) fn first_rules(&self) -> ApprovalRules {
         match &*self.approving {
             [only] => rules(only),
@@ -244,12 +244,11 @@ fn recognition(answer: &MachineAnswer) -> Recognition {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim};
+    use bowline_core::BoxFuture;
     use bowline_http::Clock;
 
-    use bowline_core::NodeMatch;
-
     use super::*;
+    use crate::clouds::test_cloud::test_cloud;
 
     fn resolver(cloud: Arc<dyn Cloud>) -> OwnershipResolver {
         OwnershipResolver::new(&[cloud], Arc::default())
@@ -257,28 +256,15 @@ mod tests {
 
     /// Counts the questions, and answers none if it hangs.
     struct Counting {
-        name: CloudName,
         questions: AtomicUsize,
         hangs: bool,
     }
 
-    impl Cloud for Counting {
-        fn name(&self) -> &CloudName {
-            &self.name
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Mine.into()
-        }
-
+    test_cloud!(Counting {
         fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
             Some(self)
         }
-    }
+    });
 
     impl ServingCertificates for Counting {
         fn rules(&self) -> ApprovalRules {
@@ -298,7 +284,6 @@ mod tests {
 
     async fn ask(fence: Fence, hangs: bool) -> (usize, MachineAnswer) {
         let cloud = Arc::new(Counting {
-            name: CloudName::parse("demo").unwrap(),
             questions: AtomicUsize::new(0),
             hangs,
         });
@@ -331,7 +316,6 @@ mod tests {
     #[test]
     fn a_cloud_is_asked_only_if_it_is_switched_on() {
         let cloud: Arc<dyn Cloud> = Arc::new(Counting {
-            name: CloudName::parse("demo").unwrap(),
             questions: AtomicUsize::new(0),
             hangs: false,
         });

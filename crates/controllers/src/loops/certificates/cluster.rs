@@ -1,7 +1,7 @@
-//! What is the cluster's own: read where the role allows it, and kept for a minute.
+//! The cluster's own names and addresses: read where the role allows it, cached for a minute.
 //!
-//! The roles of the originals do not allow all of it. What may not be read is said once, and the rest counts; what cannot
-//! be read for the moment leaves requests pending, since nothing is certified on doubt.
+//! The originals' roles do not allow all of it. A refused read is reported once, and the rest counts. A
+//! failed read leaves requests pending, because nothing is approved on doubt.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -41,15 +41,15 @@ pub(super) struct ClusterReader {
     clouds: CertificateClouds,
     /// What the operator reserves.
     reserved: Names,
-    kept: Mutex<Kept>,
+    cache: Mutex<ClusterCache>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct ClusterCache {
     sources: Sources,
     /// When it is read again.
     due: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// What was read last, each from a place of its own; none if it was never read.
@@ -74,16 +74,16 @@ impl ClusterReader {
             server,
             clouds,
             reserved: reserved.iter().collect(),
-            kept: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
-    /// All that is the cluster's own, or why nobody can tell.
+    /// All that is the cluster's own, or why it is not known.
     pub(super) async fn names(&self) -> Result<Arc<ClusterNames>, String> {
-        let mut kept = self.kept.lock().await;
-        if kept.due.is_none_or(|due| due <= Instant::now()) {
-            let fresh = self.read(&mut kept).await?;
-            kept.due = Some(Instant::now() + fresh);
+        let mut cache = self.cache.lock().await;
+        if cache.due.is_none_or(|due| due <= Instant::now()) {
+            let fresh = self.read(&mut cache).await?;
+            cache.due = Some(Instant::now() + fresh);
         }
         let mut api_server = self.server.all();
         let mut reserved = self.reserved.clone();
@@ -92,7 +92,7 @@ impl ClusterReader {
             service,
             ranges,
             of_clouds,
-        } = &kept.sources;
+        } = &cache.sources;
         reserved.extend(of_clouds);
         if let Some(known) = endpoints {
             api_server.extend(known);
@@ -107,7 +107,7 @@ impl ClusterReader {
     }
 
     /// Reads all of it; for how long that counts.
-    async fn read(&self, kept: &mut Kept) -> Result<Duration, String> {
+    async fn read(&self, cache: &mut ClusterCache) -> Result<Duration, String> {
         let (endpoints, service, ranges, of_clouds) = tokio::join!(
             self.endpoints(),
             self.service(),
@@ -115,9 +115,9 @@ impl ClusterReader {
             self.clouds.service_ranges()
         );
         // A cloud that does not answer takes nothing back.
-        kept.sources.of_clouds.extend(&of_clouds);
+        cache.sources.of_clouds.extend(&of_clouds);
         let mut refused = Vec::new();
-        let sources = &mut kept.sources;
+        let sources = &mut cache.sources;
         for (what, read, known) in [
             (
                 "the endpoints of default/kubernetes",
@@ -140,8 +140,8 @@ impl ClusterReader {
                 Err(error) => keep(what, known.as_ref(), &error)?,
             }
         }
-        if !refused.is_empty() && !kept.is_told {
-            kept.is_told = true;
+        if !refused.is_empty() && !cache.is_reported {
+            cache.is_reported = true;
             let refused = refused.join(", ");
             info!(
                 "serving certificates: the role does not allow to read {refused}; names and addresses in \
@@ -176,7 +176,7 @@ impl ClusterReader {
     }
 }
 
-/// What was known before counts on; without it nobody can tell.
+/// What was known before counts on; without it nothing is known.
 fn keep(what: &str, known: Option<&Names>, error: &kube::Error) -> Result<(), String> {
     let text = problem(what, &error_chain(error));
     match known {

@@ -1,4 +1,4 @@
-//! Telling people what became of a request: log, event, metrics, and the cloud's own count.
+//! Reports the outcome of a request: log, event, metrics, and the cloud's own count.
 
 use std::sync::Arc;
 
@@ -7,14 +7,15 @@ use tracing::{debug, info, warn};
 
 use super::CertificateController;
 use crate::kube::csr_store::Requested;
-use crate::kube::events::{EventType, certificate_reference, node_reference};
+use crate::kube::events::{certificate_reference, versioned_node_reference};
 use crate::kube::write::{ApprovalDecision, WriteError};
+use crate::report::Fact;
 
-/// Failures of a write in a row after which it is told as a warning: about half a minute of trying.
+/// Failures of a write in a row after which it is logged as a warning: about half a minute of trying.
 const FAILURES_BEFORE_WARNING: u32 = 6;
 
 impl CertificateController {
-    pub(super) fn tell_decided(
+    pub(super) fn report_decided(
         &self,
         request: &Requested,
         cloud: Option<&Arc<dyn Cloud>>,
@@ -32,13 +33,15 @@ impl CertificateController {
             "{}",
             words(request, cloud, finding)
         );
-        self.event(request, EventType::Normal, reason, &decision.message);
+        let about = certificate_reference(request);
+        self.recorder
+            .emit(Fact::normal(about, reason, &decision.message));
         self.metrics.certificates.request(name(cloud), result);
         count(cloud, decision.counted());
     }
 
-    /// Tells why a request stays pending, once for each reason.
-    pub(super) fn tell_pending(
+    /// Reports once for each reason why a request stays pending.
+    pub(super) fn report_pending(
         &self,
         request: &Requested,
         cloud: Option<&Arc<dyn Cloud>>,
@@ -46,11 +49,11 @@ impl CertificateController {
     ) {
         let text = words(request, cloud, finding);
         // The same trouble has other words every time.
-        let news = match finding {
+        let why = match finding {
             Finding::CannotTell(_) => finding.reason().to_owned(),
             _ => finding.to_string(),
         };
-        if !self.reported.is_news(request.uid.clone(), &news) {
+        if !self.reported.is_new(request.uid.clone(), &why) {
             debug!(
                 request = request.name,
                 user = request.username,
@@ -66,17 +69,13 @@ impl CertificateController {
             return;
         }
         warn!(request = request.name, user = request.username, "{text}");
+        let (about, reason) = (certificate_reference(request), "CertificateNotApproved");
         let message = format!("Not approved: {finding}");
-        self.event(
-            request,
-            EventType::Warning,
-            "CertificateNotApproved",
-            &message,
-        );
-        self.tell_rivals(request, finding);
+        self.recorder.emit(Fact::warning(about, reason, message));
+        self.report_rivals(request, finding);
     }
 
-    pub(super) fn tell_failed(&self, request: &str, error: &WriteError, failures: u32) {
+    pub(super) fn report_failed(&self, request: &str, error: &WriteError, failures: u32) {
         self.metrics.certificates.failed(error.status());
         let error = error_chain(error);
         if failures < FAILURES_BEFORE_WARNING {
@@ -86,19 +85,8 @@ impl CertificateController {
         }
     }
 
-    fn event(&self, request: &Requested, kind: EventType, reason: &'static str, message: &str) {
-        let Requested {
-            name,
-            uid,
-            resource_version,
-            ..
-        } = request;
-        let reference = certificate_reference(name, uid, resource_version);
-        self.recorder.event(&reference, kind, reason, message);
-    }
-
-    /// Tells both Nodes that they show the same.
-    fn tell_rivals(&self, request: &Requested, finding: &Finding) {
+    /// Reports on both Nodes that they show the same.
+    fn report_rivals(&self, request: &Requested, finding: &Finding) {
         let Finding::ClaimedTwice { asked, other } = finding else {
             return;
         };
@@ -109,15 +97,14 @@ impl CertificateController {
             let Some(node) = self.nodes.get(about) else {
                 continue;
             };
-            let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
+            let about = versioned_node_reference(&node);
             let message = format!(
                 "{asked} is shown by this Node and by Node {rival}, and neither machine nor cloud \
                  tells whose it is: no serving certificate with it is approved until only one of \
                  them shows it"
             );
             let reason = "AddressClaimedTwice";
-            self.recorder
-                .event(&reference, EventType::Warning, reason, &message);
+            self.recorder.emit(Fact::warning(about, reason, message));
         }
     }
 }

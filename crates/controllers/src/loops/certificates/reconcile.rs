@@ -1,4 +1,4 @@
-//! One request: what it is, what its cloud says, and the one write that answers it.
+//! Reconciles one request: reads it, asks its cloud, and writes the decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 /// mistake; beyond that nothing is certain.
 const RIVALS_ASKED: usize = 32;
 
-/// What became of one turn.
+/// The outcome of one reconcile.
 pub(super) enum RequestOutcome {
     /// Nothing is left to do.
     Settled,
@@ -63,11 +63,11 @@ impl CertificateController {
         match act {
             Act::Nothing => Ok(RequestOutcome::Settled),
             Act::Leave(finding) => {
-                self.tell_pending(&request, cloud.as_ref(), &finding);
+                self.report_pending(&request, cloud.as_ref(), &finding);
                 Ok(RequestOutcome::Settled)
             }
             Act::Wait(finding) => {
-                self.tell_pending(&request, cloud.as_ref(), &finding);
+                self.report_pending(&request, cloud.as_ref(), &finding);
                 Ok(RequestOutcome::Waiting)
             }
             Act::Decide(finding, decision) => {
@@ -142,7 +142,7 @@ impl CertificateController {
     }
 
     /// What the request asks for that another Node shows as well, unless `own` and the others' machines or clouds tell
-    /// whose it is.
+    /// who owns it.
     async fn claimed_twice(
         &self,
         candidate: &WellFormedRequest,
@@ -187,9 +187,9 @@ impl CertificateController {
         let now = self.clock.now();
         match self.writer.decide(request, decision, now).await {
             Ok(Some(written)) => {
-                // Noted before the watch brings it, so that no further turn works on the old one.
+                // Noted before the watch brings it, so that no further reconcile works on the old one.
                 self.requests.note(written);
-                self.tell_decided(request, cloud, finding, decision);
+                self.report_decided(request, cloud, finding, decision);
                 Ok(RequestOutcome::Settled)
             }
             Ok(None) => Ok(RequestOutcome::Settled),

@@ -1,4 +1,4 @@
-//! One node: its machine's networks, blocks for it, and the one write that gives them to it.
+//! Reconciles one node: the networks of its machine, blocks for it, and the one write of its pod ranges.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::kube::store::Found;
 use crate::kube::write::WriteError;
 use tokio_util::sync::CancellationToken;
 
-/// Tries of one write in one turn, as in the originals.
+/// Tries of one write in one reconcile, as in the originals.
 const WRITE_TRIES: usize = 3;
 
-/// What became of one turn.
+/// The outcome of one reconcile.
 pub(super) enum AllocationOutcome {
     /// Nothing is left to do.
     Done,
@@ -25,7 +25,7 @@ pub(super) enum AllocationOutcome {
     Later,
 }
 
-/// Why a turn failed; it is tried again.
+/// Why a reconcile failed; it is retried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
     /// Some cloud could not say whether the node is its own.
@@ -81,7 +81,7 @@ impl IpamController {
         let Some(blocks) = self.decide(&node, &networks)? else {
             return Ok(AllocationOutcome::Later);
         };
-        let Ok(_turn) = self.writing[lane].acquire().await else {
+        let Ok(_lock) = self.writing[lane].acquire().await else {
             return Ok(AllocationOutcome::Later);
         };
         if stop.is_cancelled() {
@@ -143,7 +143,7 @@ impl IpamController {
             Some(Err(exhausted @ ProposalError::Exhausted(_))) => {
                 debug!(node = node.name, "{exhausted}");
                 self.with_state(|state| state.waiting.insert(node.name.clone()));
-                self.tell(node, "CIDRNotAvailable");
+                self.report_state(node, "CIDRNotAvailable");
                 Ok(None)
             }
         }
@@ -172,12 +172,12 @@ impl IpamController {
                 self.with(|allocator| allocator.unsure(&current));
             }
             match self.look_again(&current, &error).await {
-                Look::Settled => return Ok(AllocationOutcome::Done),
-                Look::Unchanged => {}
-                Look::Now(node) => current = node,
+                AfterWrite::Settled => return Ok(AllocationOutcome::Done),
+                AfterWrite::Unchanged => {}
+                AfterWrite::Now(node) => current = node,
             }
             if tries == WRITE_TRIES {
-                self.tell(&current, "CIDRAssignmentFailed");
+                self.report_state(&current, "CIDRAssignmentFailed");
                 self.release(|allocator| allocator.refused(&current));
                 return Err(error.into());
             }
@@ -186,27 +186,27 @@ impl IpamController {
     }
 
     /// What the node is after a write that failed, or may have.
-    async fn look_again(&self, node: &Node, error: &WriteError) -> Look {
+    async fn look_again(&self, node: &Node, error: &WriteError) -> AfterWrite {
         let read = if error.is_not_found() {
             None
         } else {
             match self.parts.writer.read(&node.name).await {
                 Ok(now) => Some(now).filter(|now| now.uid == node.uid),
                 Err(error) if error.is_not_found() => None,
-                Err(_) => return Look::Unchanged,
+                Err(_) => return AfterWrite::Unchanged,
             }
         };
         let Some(now) = read else {
             // That very node is gone, and with it whatever was written to it.
             self.release(|allocator| allocator.gone(&node.name));
-            return Look::Settled;
+            return AfterWrite::Settled;
         };
         if now.pod_cidrs.is_empty() {
-            return Look::Now(now);
+            return AfterWrite::Now(now);
         }
         self.see(&now);
         self.parts.nodes.note(now);
-        Look::Settled
+        AfterWrite::Settled
     }
 
     fn see(&self, node: &Node) {
@@ -239,7 +239,7 @@ impl IpamController {
 }
 
 /// A node after a write that failed, or may have.
-enum Look {
+enum AfterWrite {
     /// It is gone, or has pod ranges.
     Settled,
     /// It could not be read.

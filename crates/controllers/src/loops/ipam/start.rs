@@ -1,7 +1,7 @@
-//! The start: ranges from flags and clouds, and everything that nodes have is taken before the first
-//! block is given.
+//! The start of node IPAM: ranges from flags and clouds; the pod ranges of all nodes are taken before
+//! the first block is given.
 //!
-//! Whatever goes wrong here concerns this controller alone: it says so at `/readyz`, and tries again.
+//! A failure stops this controller alone: `/readyz` shows it, and the start is tried again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::{IpamController, START_PAUSE, WRITES_AT_ONCE};
 use crate::clouds::caller::CloudCaller;
 use crate::clouds::cloud_health::{Purpose, answers_apart};
 use crate::kube::write::WriteError;
+use crate::report::Reported;
 
 /// The longest question to a cloud; each call in it has a shorter deadline of its own.
 pub(super) const QUESTION_DEADLINE: Duration = Duration::from_secs(60);
@@ -46,17 +47,16 @@ impl IpamController {
     /// Tries until it has started.
     pub(super) async fn start(&self) {
         self.parts.nodes.synced().await;
-        let (mut told, mut touched) = (String::new(), BTreeSet::new());
+        let (reported, mut touched) = (Reported::<(), String>::new(1), BTreeSet::new());
         loop {
             match self.prepare(&mut touched).await {
                 Ok(allocator) => return self.has_started(allocator),
                 Err(problem) => {
                     let text = error_chain(&problem);
-                    if text != told {
+                    if reported.is_new((), &text) {
                         error!(error = text, "node IPAM does not start; trying again");
                     }
-                    self.parts.readiness.not_ready(text.clone());
-                    told = text;
+                    self.parts.readiness.not_ready(text);
                 }
             }
             tokio::time::sleep(START_PAUSE).await;

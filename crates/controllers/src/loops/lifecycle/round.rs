@@ -15,8 +15,9 @@ use tracing::{debug, info, warn};
 use super::{CloudState, LifecycleController, lock};
 use crate::clouds::accounts::AccountKey;
 use crate::clouds::batcher::InstanceBatcher;
-use crate::kube::events::{EventType, node_reference};
+use crate::kube::events::node_reference;
 use crate::kube::write::WriteError;
+use crate::report::{Fact, emit};
 use tokio_util::sync::CancellationToken;
 
 /// So many nodes are asked about beside the others.
@@ -87,7 +88,7 @@ impl LifecycleController {
         let is_silent = |it: &Arc<Node>| state.silent.contains(&it.uid);
         let (silent, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(is_silent);
         if others.is_empty() {
-            // Nobody waits for them, and their answers tell how the cloud is.
+            // Nobody waits for them, and their answers show the health of the cloud.
             return (others, silent);
         }
         (silent, others)
@@ -174,8 +175,12 @@ impl LifecycleController {
             state.guard.gone(node, look, base.count)
         };
         match verdict {
-            GuardVerdict::Hold { reason, news, wait } => {
-                if !news || reason.is_routine() {
+            GuardVerdict::Hold {
+                reason,
+                is_new,
+                wait,
+            } => {
+                if !is_new || reason.is_routine() {
                     debug!(node = node.name, %reason, "its machine seems to be gone");
                 } else {
                     self.hold(cloud, node, reason, wait);
@@ -185,7 +190,7 @@ impl LifecycleController {
         }
     }
 
-    /// Tells once why a node is kept, and for how long at least.
+    /// Reports why a node is kept, and for how long at least.
     fn hold(
         &self,
         cloud: &InstanceBatcher,
@@ -199,8 +204,8 @@ impl LifecycleController {
         });
         let text =
             format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}{wait}");
-        warn!(node = node.name, %cloud, reason = reason.reason(), "{text}");
-        self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
+        let fact = Fact::warning(node_reference(node), "NodeDeletionHeld", text);
+        emit!(self.recorder, fact, node = node.name, %cloud, reason = reason.reason());
     }
 
     async fn delete(&self, cloud: &InstanceBatcher, node: &Node, proof: &Proof) {
@@ -208,7 +213,7 @@ impl LifecycleController {
         if self.writer.is_observing() {
             // It stays, and so must not use up what may be deleted in some time.
             self.state(cloud).guard.refund(&node.uid);
-            let _told = self.writer.delete(node).await;
+            let _withheld = self.writer.delete(node).await;
             return;
         }
         info!(
@@ -218,10 +223,11 @@ impl LifecycleController {
             second = proof.second.text,
             "deleting the node: its machine is proven to be gone"
         );
-        if self.state(cloud).announced.insert(node.uid.clone()) {
+        if self.state(cloud).announced.is_new(node.uid.clone(), &()) {
             let text =
                 format!("Deleting node {name} because it does not exist in the cloud provider");
-            self.tell(node, EventType::Normal, "DeletingNode", &text);
+            let fact = Fact::normal(node_reference(node), "DeletingNode", text);
+            self.recorder.emit(fact);
         }
         match self.writer.delete(node).await {
             Ok(()) => {}
@@ -240,7 +246,8 @@ impl LifecycleController {
                     error = error_chain(&error),
                     "deleting failed; trying again"
                 );
-                self.tell(node, EventType::Warning, "DeletingNodeFailed", &text);
+                let fact = Fact::warning(node_reference(node), "DeletingNodeFailed", text);
+                self.recorder.emit(fact);
             }
         }
     }
@@ -317,11 +324,6 @@ impl LifecycleController {
             Lookup::CannotTell(_) => "error",
         };
         self.metrics.lifecycle.call("instance_metadata", result);
-    }
-
-    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
-        let reference = node_reference(&node.name, &node.uid, None);
-        self.recorder.event(&reference, kind, reason, message);
     }
 
     fn state(&self, cloud: &InstanceBatcher) -> MutexGuard<'_, CloudState> {

@@ -1,4 +1,4 @@
-//! The slow round over all initialised nodes: addresses and marks follow the machines.
+//! The slow round over all initialised nodes: addresses and metadata follow the machines.
 
 use std::sync::Arc;
 
@@ -15,13 +15,9 @@ use tokio_util::sync::CancellationToken;
 impl NodeController {
     /// Rounds of each cloud by itself, so that none waits for another.
     pub(super) async fn keep_addresses(&self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.nodes.synced())
-            .await
-            .is_none()
-        {
+        let Some(()) = stop.run_until_cancelled(self.nodes.synced()).await else {
             return;
-        }
+        };
         let rounds = self.owners.all().iter();
         join_all(rounds.map(|cloud| self.keep_addresses_in(cloud, &stop))).await;
     }
@@ -63,18 +59,17 @@ impl NodeController {
         let instance = match answer {
             Lookup::Found(instance) => instance,
             Lookup::NotMine | Lookup::Gone(_) => return,
-            Lookup::CannotTell(error) if self.tell_at_once(&node, &error) => return,
             Lookup::CannotTell(error) => {
-                warn!(
-                    node = node.name,
-                    error = error.chain(),
-                    "addresses and marks not refreshed"
-                );
-                return;
+                let text = error.chain();
+                if let Some(reason) = error.event() {
+                    return self.report_once(&node, reason, text);
+                }
+                let (node, error) = (&node.name, text);
+                return warn!(node, error, "addresses and metadata not refreshed");
             }
         };
         self.refresh_addresses_of(&node, &instance).await;
-        self.refresh_marks(node, &instance.marks).await;
+        self.refresh_metadata(node, &instance.marks).await;
     }
 
     async fn refresh_addresses_of(&self, node: &Node, instance: &Instance) {

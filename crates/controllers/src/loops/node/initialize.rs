@@ -1,5 +1,5 @@
-//! One fresh node: who describes it, what that cloud knows, and the writes that finish it: two, and those of its
-//! marks before.
+//! Initialises one new node: finds its describer, asks for the instance, and writes twice (addresses,
+//! then the rest), after the writes of its metadata.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,13 @@ use bowline_core::ownership::Unowned;
 use bowline_core::{
     AccountState, Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
-use super::{NodeController, Outcome};
+use super::{NodeController, NodeOutcome};
 use crate::clouds::batcher::InstanceBatcher;
-use crate::kube::events::EventType;
+use crate::kube::events::versioned_node_reference;
 use crate::kube::write::WriteError;
+use crate::report::Fact;
 use tokio_util::sync::CancellationToken;
 
 /// How old a new node is before people hear that its machine is not known.
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Who describes a node, and what it knows.
 type Described = (Arc<dyn Cloud>, Box<Instance>);
 
-/// Why a turn failed; it is tried again.
+/// Why a reconcile failed; it is retried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SyncError {
     /// Who describes it could not say.
@@ -67,9 +68,9 @@ impl NodeController {
         node: Arc<Node>,
         lane: usize,
         stop: &CancellationToken,
-    ) -> Result<Outcome, SyncError> {
+    ) -> Result<NodeOutcome, SyncError> {
         if self.waits_for_older(&node) {
-            return Ok(Outcome::Soon);
+            return Ok(NodeOutcome::Soon);
         }
         if node.provider_id.is_none() {
             // Before the answer: a cloud that does not answer holds up nobody else's node.
@@ -78,18 +79,18 @@ impl NodeController {
             asked.insert(node.uid.clone(), ());
         }
         let Some(gathered) = stop.run_until_cancelled(self.gather(&node)).await else {
-            return Ok(Outcome::Later);
+            return Ok(NodeOutcome::Later);
         };
         let Some((cloud, instance)) = gathered? else {
-            return Ok(Outcome::Later);
+            return Ok(NodeOutcome::Later);
         };
-        let Ok(_turn) = self.writing[lane].acquire().await else {
-            return Ok(Outcome::Later);
+        let Ok(_lock) = self.writing[lane].acquire().await else {
+            return Ok(NodeOutcome::Later);
         };
         if stop.is_cancelled() {
-            return Ok(Outcome::Later);
+            return Ok(NodeOutcome::Later);
         }
-        // Boxed, because thousands may wait for their turn and only a few write at a time.
+        // Boxed, because thousands may wait and only a few write at a time.
         let written = Box::pin(self.writer.retry_conflicts(
             node.clone(),
             SyncError::is_conflict,
@@ -97,9 +98,9 @@ impl NodeController {
         ))
         .await;
         match written {
-            Ok(Some(_)) if self.writer.is_observing() => return Ok(Outcome::Later),
+            Ok(Some(_)) if self.writer.is_observing() => return Ok(NodeOutcome::Later),
             Ok(Some(written)) => {
-                // Noted before the watch brings it, so that no further turn works on the old one.
+                // Noted before the watch brings it, so that no further reconcile works on the old one.
                 self.nodes.note(written);
                 self.publish(&node, cloud.name().as_str());
             }
@@ -112,10 +113,10 @@ impl NodeController {
             }
             Err(error) => return Err(error),
         }
-        Ok(Outcome::Done)
+        Ok(NodeOutcome::Done)
     }
 
-    /// The name of who describes the node and what it knows; none if the node is to be left alone.
+    /// The name of who describes the node and what it knows; none if the node stays as it is.
     async fn gather(&self, node: &Arc<Node>) -> Result<Option<Described>, SyncError> {
         let describer = match self.owners.find_describer(node).await {
             Ok(describer) => describer,
@@ -126,7 +127,7 @@ impl NodeController {
                 });
             }
             Err(ownership) => {
-                self.leave_alone(node, &ownership);
+                self.report_unmanaged(node, &ownership);
                 return Ok(None);
             }
         };
@@ -141,7 +142,7 @@ impl NodeController {
             Lookup::Found(instance) => match self.holder(node, &instance) {
                 None => Ok(Some((described_by.clone(), instance))),
                 Some(older) => {
-                    self.leave_alone(node, &Ownership::Nobody(Unowned::ClaimedTwice(older)));
+                    self.report_unmanaged(node, &Ownership::Nobody(Unowned::ClaimedTwice(older)));
                     Ok(None)
                 }
             },
@@ -151,7 +152,7 @@ impl NodeController {
             }),
             Lookup::NotMine => {
                 debug!(node = node.name, cloud, "the cloud leaves this node alone");
-                self.tell_unrecognised(node);
+                self.report_unrecognised(node);
                 Ok(None)
             }
             Lookup::Gone(evidence) => {
@@ -166,7 +167,7 @@ impl NodeController {
         }
     }
 
-    /// Another Node that has the machine found for this one; whoever comes later is told from now on that this one has
+    /// Another Node that has the machine found for this one; whoever comes later learns from now on that this one has
     /// it.
     fn holder(&self, node: &Node, instance: &Instance) -> Option<String> {
         let id = instance.provider_id.as_ref()?.to_string();
@@ -190,7 +191,7 @@ impl NodeController {
         older.iter().any(|uid| asked.get_mut(uid).is_none())
     }
 
-    /// Whether nothing says that the account in which its machine was found is another cluster's. People are told once.
+    /// Whether nothing says that the account in which its machine was found is another cluster's. That is reported once.
     async fn is_the_clusters(&self, node: &Node, cloud: &Arc<dyn Cloud>) -> bool {
         if self.metrics.accounts.first_look(cloud).await != AccountState::Contradicted {
             return true;
@@ -200,10 +201,7 @@ impl NodeController {
              AccountContradicted on the lease explains",
             cloud.name()
         );
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, "AccountContradicted", &text);
-        }
+        self.report_once(node, "AccountContradicted", text);
         false
     }
 
@@ -218,7 +216,7 @@ impl NodeController {
         if !node.is_uninitialized() {
             return Ok(None);
         }
-        let node = self.write_marks(node, &instance.marks).await?;
+        let node = self.write_metadata(node, &instance.marks).await?;
         let change = initialize(&node, instance)?;
         let node = match &change.addresses {
             Some(addresses) => self.writer.set_addresses(&node, addresses).await?,
@@ -243,18 +241,14 @@ impl NodeController {
         let age = self.clock.since(node.created).as_secs_f64();
         self.metrics.nodes.taint_removal_delay.observe(age);
         self.metrics.nodes.initial_sync_delay.observe(age);
-        self.tell(
-            node,
-            EventType::Normal,
-            "Synced",
-            "Node synced successfully",
-        );
+        let (about, text) = (versioned_node_reference(node), "Node synced successfully");
+        self.recorder.emit(Fact::normal(about, "Synced", text));
         info!(node = node.name, cloud, "initialised");
     }
 
     /// Tells people once that the only cloud does not know the machine of a new node, if they should. Not at once: it may
     /// be another controller manager's, who initialises it meanwhile. Among several clouds nobody's nodes are counted.
-    fn tell_unrecognised(&self, node: &Node) {
+    fn report_unrecognised(&self, node: &Node) {
         let [only] = self.owners.all() else { return };
         let cloud = only.cloud();
         let known_by_id = node.provider_id.is_some() || node.system_uuid.is_empty();
@@ -270,14 +264,11 @@ impl NodeController {
             node.name,
             node.system_uuid
         );
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, "MachineNotFound", &text);
-        }
+        self.report_once(node, "MachineNotFound", text);
     }
 
     /// Tells people once on the Node that has the machine that another one shows it too.
-    fn tell_older(&self, node: &Node, older: &str) {
+    fn report_older(&self, node: &Node, older: &str) {
         let Some(older) = self.nodes.get(older) else {
             return;
         };
@@ -285,13 +276,15 @@ impl NodeController {
             "Node {} shows this Node's provider id and is left alone until one of them is gone",
             node.name
         );
-        if self.is_news(&older, &text) {
-            self.tell(&older, EventType::Warning, CLAIMED_TWICE, &text);
+        if self.reported.is_new(older.uid.clone(), &text) {
+            let about = versioned_node_reference(&older);
+            self.recorder
+                .emit(Fact::warning(about, CLAIMED_TWICE, text));
         }
     }
 
     /// Tells people once about a node nobody will touch, where they can do something about it.
-    pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
+    pub(super) fn report_unmanaged(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
             Ownership::Contested(_) => "NodeContested",
             Ownership::Nobody(Unowned::MalformedProviderId { cloud, .. }) => {
@@ -302,10 +295,10 @@ impl NodeController {
             Ownership::Nobody(Unowned::Departed(_)) => "NodeOfDepartedCloud",
             Ownership::Nobody(Unowned::Unrecognized) => {
                 debug!(node = node.name, "{ownership}");
-                return self.tell_unrecognised(node);
+                return self.report_unrecognised(node);
             }
             Ownership::Nobody(Unowned::ClaimedTwice(older)) => {
-                self.tell_older(node, older);
+                self.report_older(node, older);
                 CLAIMED_TWICE
             }
             Ownership::Owned { .. } => return,
@@ -314,10 +307,6 @@ impl NodeController {
                 return;
             }
         };
-        let text = ownership.to_string();
-        if self.is_news(node, &text) {
-            warn!(node = node.name, "{text}");
-            self.tell(node, EventType::Warning, reason, &text);
-        }
+        self.report_once(node, reason, ownership.to_string());
     }
 }

@@ -1,5 +1,5 @@
-//! Carrying out changes: what goes before what comes, many destinations at once, and each that fails
-//! again after a while.
+//! Carries out changes of routes: removals before creations, many destinations at once. A destination
+//! that fails is retried with back-off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{CloudRoutes, RouteController, lock};
+use super::{CloudRoutes, RouteController, RouteTopic, lock};
 use tokio_util::sync::CancellationToken;
 
 /// Calls for routes at the same time, as many as in the originals.
@@ -21,13 +21,13 @@ const CONFLICT_TRIES: usize = 5;
 const CONFLICT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of one change: an outcome for each removal, then for each creation.
-pub(super) struct Done {
+pub(super) struct ChangeDone {
     change: RouteChange,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RouteOutcome>,
 }
 
 /// What became of one step.
-enum Outcome {
+enum RouteOutcome {
     Made,
     /// Not begun, because something before it failed or it is time to stop.
     Skipped,
@@ -47,7 +47,7 @@ impl RouteController {
         let places: BTreeSet<_> = changes.iter().map(place).collect();
         state.due.retain(|place, _| places.contains(place));
         if self.parts.writer.is_observing() {
-            return tell_withheld(state, &changes);
+            return report_withheld(state, &changes);
         }
         let now = Instant::now();
         let is_due =
@@ -74,8 +74,8 @@ impl RouteController {
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
-    ) -> Vec<Done> {
-        let mut done: Vec<(usize, Done)> =
+    ) -> Vec<ChangeDone> {
+        let mut done: Vec<(usize, ChangeDone)> =
             stream::iter(changes.into_iter().enumerate())
                 .map(|(at, change)| async move {
                     (at, self.change(state, question, change, stop).await)
@@ -93,13 +93,13 @@ impl RouteController {
         question: &Question,
         change: RouteChange,
         stop: &CancellationToken,
-    ) -> Done {
+    ) -> ChangeDone {
         let mut outcomes = Vec::new();
         let mut is_clear = true;
         for removal in &change.removals {
             let step = RouteStep::Delete(removal.route.clone());
             let outcome = self.step(state, question, step, stop).await;
-            is_clear &= matches!(outcome, Outcome::Made);
+            is_clear &= matches!(outcome, RouteOutcome::Made);
             outcomes.push(outcome);
         }
         for creation in &change.creations {
@@ -107,11 +107,11 @@ impl RouteController {
             let outcome = if is_clear {
                 self.step(state, question, creation.step(), stop).await
             } else {
-                Outcome::Skipped
+                RouteOutcome::Skipped
             };
             outcomes.push(outcome);
         }
-        Done { change, outcomes }
+        ChangeDone { change, outcomes }
     }
 
     async fn step(
@@ -120,10 +120,10 @@ impl RouteController {
         question: &Question,
         step: RouteStep,
         stop: &CancellationToken,
-    ) -> Outcome {
+    ) -> RouteOutcome {
         let steps = std::slice::from_ref(&step);
         let mut outcomes = self.write(state, question, steps, stop).await;
-        outcomes.pop().unwrap_or(Outcome::Skipped)
+        outcomes.pop().unwrap_or(RouteOutcome::Skipped)
     }
 
     /// All destinations of one table together.
@@ -133,13 +133,13 @@ impl RouteController {
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
-    ) -> Vec<Done> {
+    ) -> Vec<ChangeDone> {
         let mut tables: BTreeMap<String, Vec<RouteChange>> = BTreeMap::new();
         for change in changes {
             let table = tables.entry(change.table.clone()).or_default();
             table.push(change);
         }
-        let tables: Vec<Vec<Done>> = stream::iter(tables.into_values())
+        let tables: Vec<Vec<ChangeDone>> = stream::iter(tables.into_values())
             .map(|changes| self.write_table(state, question, changes, stop))
             .buffered(CALLS_AT_ONCE)
             .collect()
@@ -153,7 +153,7 @@ impl RouteController {
         question: &Question,
         changes: Vec<RouteChange>,
         stop: &CancellationToken,
-    ) -> Vec<Done> {
+    ) -> Vec<ChangeDone> {
         let removals = changes.iter().flat_map(|it| &it.removals);
         let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let creations = changes.iter().flat_map(|it| &it.creations);
@@ -166,9 +166,9 @@ impl RouteController {
         let mut done = Vec::new();
         for change in changes {
             let (gone, come) = (change.removals.len(), change.creations.len());
-            let mut outcomes: Vec<Outcome> = removed.by_ref().take(gone).collect();
+            let mut outcomes: Vec<RouteOutcome> = removed.by_ref().take(gone).collect();
             outcomes.extend(created.by_ref().take(come));
-            done.push(Done { change, outcomes });
+            done.push(ChangeDone { change, outcomes });
         }
         done
     }
@@ -181,8 +181,8 @@ impl RouteController {
         question: &Question,
         steps: &[RouteStep],
         stop: &CancellationToken,
-    ) -> Vec<Outcome> {
-        let mut outcomes: Vec<Outcome> = steps.iter().map(|_| Outcome::Skipped).collect();
+    ) -> Vec<RouteOutcome> {
+        let mut outcomes: Vec<RouteOutcome> = steps.iter().map(|_| RouteOutcome::Skipped).collect();
         let mut open: Vec<usize> = (0..steps.len()).collect();
         let begun = Instant::now();
         for tries in 1..=CONFLICT_TRIES {
@@ -198,12 +198,12 @@ impl RouteController {
             let mut again = Vec::new();
             for (at, answer) in open.into_iter().zip(answers) {
                 outcomes[at] = match answer {
-                    Ok(()) => Outcome::Made,
+                    Ok(()) => RouteOutcome::Made,
                     Err(error) => {
                         if error.kind() == CloudErrorKind::Conflict {
                             again.push(at);
                         }
-                        Outcome::Failed(error, begun.elapsed())
+                        RouteOutcome::Failed(error, begun.elapsed())
                     }
                 };
             }
@@ -231,36 +231,41 @@ impl RouteController {
         answers
     }
 
-    /// Counts, tells, and puts off what failed.
-    fn take_note(&self, state: &mut CloudRoutes<'_>, done: Done, decision: &mut RouteDecision) {
-        let Done { change, outcomes } = done;
+    /// Counts, reports, and puts off what failed.
+    fn take_note(
+        &self,
+        state: &mut CloudRoutes<'_>,
+        done: ChangeDone,
+        decision: &mut RouteDecision,
+    ) {
+        let ChangeDone { change, outcomes } = done;
         let mut outcomes = outcomes.into_iter();
         let place = place(&change);
         let mut failed: Option<Duration> = None;
         let mut is_whole = true;
         for removal in &change.removals {
             match outcomes.next() {
-                Some(Outcome::Made) => self.removed(state, removal),
-                Some(Outcome::Failed(error, _)) => {
+                Some(RouteOutcome::Made) => self.removed(state, removal),
+                Some(RouteOutcome::Failed(error, _)) => {
                     self.not_made(state, "delete", &removal.route, &error);
                     failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
                 }
-                Some(Outcome::Skipped) | None => is_whole = false,
+                Some(RouteOutcome::Skipped) | None => is_whole = false,
             }
         }
         for creation in &change.creations {
             match outcomes.next() {
-                Some(Outcome::Made) => {
+                Some(RouteOutcome::Made) => {
                     self.count(state, "create", "done");
                     info!(cloud = %state.cloud.name(), "route {} created", creation.route);
                 }
-                Some(Outcome::Failed(error, took)) => {
+                Some(RouteOutcome::Failed(error, took)) => {
                     lack(decision, creation);
                     self.not_made(state, "create", &creation.route, &error);
-                    self.tell_failed(creation, &error, took);
+                    self.report_failed(creation, &error, took);
                     failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
                 }
-                Some(Outcome::Skipped) | None => {
+                Some(RouteOutcome::Skipped) | None => {
                     lack(decision, creation);
                     is_whole = false;
                 }
@@ -313,15 +318,16 @@ fn lack(decision: &mut RouteDecision, creation: &Creation) {
     }
 }
 
-/// Tells what an observer would do, once.
-fn tell_withheld(state: &mut CloudRoutes<'_>, changes: &[RouteChange]) {
+/// Reports once what an observer would do.
+fn report_withheld(state: &CloudRoutes<'_>, changes: &[RouteChange]) {
     for change in changes {
         let removals = change.removals.iter();
         let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let steps = removals.chain(change.creations.iter().map(Creation::step));
         let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
         let text = steps.join(", ");
-        if state.withheld.is_news(place(change), &text) {
+        let topic = RouteTopic::Withheld(place(change));
+        if state.reported.is_new(topic, &text) {
             info!(cloud = %state.cloud.name(), "observing: not made: {text}");
         }
     }

@@ -1,4 +1,4 @@
-//! Conditions and events of nodes.
+//! Writes conditions and events of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use bowline_core::{CloudError, NetworkCondition, Node, error_chain, format_durat
 use futures::{StreamExt as _, stream};
 use tracing::{debug, info, warn};
 
-use super::{CloudRoutes, RouteController};
-use crate::kube::events::{EventType, node_reference, pod_reference};
+use super::{CloudRoutes, RouteController, RouteTopic};
+use crate::kube::events::{node_reference, pod_reference};
 use crate::kube::nodes::latest;
 use crate::kube::write::WriteError;
+use crate::report::Fact;
 
 /// Nodes that are written at the same time, as many as pod ranges are.
 const WRITES_AT_ONCE: usize = 30;
 
 impl RouteController {
-    /// Writes what there is to say about nodes into them, where it is news. Says whether it all was
-    /// written.
+    /// Writes conditions and events of nodes, where they differ from the last ones. Returns whether all was written.
     pub(super) async fn publish(
         &self,
-        state: &mut CloudRoutes<'_>,
+        state: &CloudRoutes<'_>,
         nodes: &RouteNodes,
         decision: &RouteDecision,
     ) -> bool {
@@ -31,22 +31,27 @@ impl RouteController {
                 continue;
             };
             for remark in &standing.remarks {
-                self.remark(state, node, remark);
+                let key = RouteTopic::Node(node.uid.clone(), remark.reason);
+                if state.reported.is_new(key, &remark.message) {
+                    let about = node_reference(node);
+                    let fact = Fact::warning(about, remark.reason, &remark.message);
+                    self.parts.recorder.emit(fact);
+                }
             }
             if let Some(unavailable) = standing.unavailable() {
                 writes.push((node.clone(), unavailable));
             }
         }
-        let said: Vec<bool> = stream::iter(writes)
-            .map(|(node, unavailable)| self.say(node, unavailable))
+        let written: Vec<bool> = stream::iter(writes)
+            .map(|(node, unavailable)| self.write_condition(node, unavailable))
             .buffered(WRITES_AT_ONCE)
             .collect()
             .await;
-        said.into_iter().all(|said| said)
+        written.into_iter().all(|it| it)
     }
 
     /// Writes the condition, unless it says so already; false if that has to be tried again.
-    async fn say(&self, node: Arc<Node>, unavailable: bool) -> bool {
+    async fn write_condition(&self, node: Arc<Node>, unavailable: bool) -> bool {
         let (condition, message) = condition(unavailable);
         let (wanted, node) = (&condition, latest(&self.parts.nodes, node));
         let name = node.name.clone();
@@ -87,7 +92,7 @@ impl RouteController {
         true
     }
 
-    /// Tells what people should know before they rely on routes of that cloud.
+    /// Reports what people should know before they rely on routes of that cloud.
     pub(super) fn advise(&self, state: &CloudRoutes<'_>) {
         let Some(Advice { pod, remark }) = state.routes.advice() else {
             return;
@@ -95,35 +100,13 @@ impl RouteController {
         let (reason, message) = (remark.reason, remark.message);
         info!(cloud = %state.cloud.name(), reason, "{message}");
         if let Some((namespace, name)) = pod {
-            let reference = pod_reference(&namespace, &name);
-            let recorder = &self.parts.recorder;
-            recorder.event(&reference, EventType::Warning, reason, message);
+            let fact = Fact::warning(pod_reference(&namespace, &name), reason, message);
+            self.parts.recorder.emit(fact);
         }
     }
 
-    /// Tells something about a node, unless that was the last word about it.
-    fn remark(
-        &self,
-        state: &mut CloudRoutes<'_>,
-        node: &Node,
-        remark: &bowline_core::routes::RouteNote,
-    ) {
-        let key = (node.uid.clone(), remark.reason);
-        if !state.reported.is_news(key, &remark.message) {
-            return;
-        }
-        let reference = node_reference(&node.name, &node.uid, None);
-        let recorder = &self.parts.recorder;
-        recorder.event(
-            &reference,
-            EventType::Warning,
-            remark.reason,
-            &remark.message,
-        );
-    }
-
-    /// Tells that a route was not made, in the originals' words.
-    pub(super) fn tell_failed(&self, creation: &Creation, error: &CloudError, took: Duration) {
+    /// Reports that a route was not made, in the originals' words.
+    pub(super) fn report_failed(&self, creation: &Creation, error: &CloudError, took: Duration) {
         let node = &creation.node;
         let message = format!(
             "Could not create route {} {} for node {} after {}: {}",
@@ -133,14 +116,8 @@ impl RouteController {
             format_duration(took),
             error.chain()
         );
-        let reference = node_reference(&node.name, &node.uid, None);
-        let recorder = &self.parts.recorder;
-        recorder.event(
-            &reference,
-            EventType::Warning,
-            "FailedToCreateRoute",
-            message,
-        );
+        let fact = Fact::warning(node_reference(node), "FailedToCreateRoute", message);
+        self.parts.recorder.emit(fact);
     }
 }
 

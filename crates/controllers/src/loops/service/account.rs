@@ -1,4 +1,4 @@
-//! Plans wait for the account: what is not found in one that is not proven may well be there.
+//! Holds plans back until the account is proven: what an unproven account does not show may exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl ServiceController {
         } else {
             self.accounts().want(cloud);
             let text = format!("Waiting for {what}");
-            self.tell_once(service, EventType::Warning, hold.reason(), &text);
+            self.report_once(service, EventType::Warning, hold.reason(), &text);
             HELD_PAUSE
         };
         DraftError::Account { what, after }
@@ -108,22 +108,22 @@ impl ServiceController {
             .collect()
     }
 
-    /// Whether we began to remove its load balancer, as we remember or as its condition tells.
+    /// Whether we began to remove its load balancer, as we remember or as its condition shows.
     fn removal_began(&self, service: &Service) -> bool {
         let current = self.current(service);
         let current = current.as_deref().unwrap_or(service);
-        self.memory.is_removing(&service.key) || conditions::is_removing(current)
+        self.states.is_removing(&service.key) || conditions::is_removing(current)
     }
 
     /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
     /// left. Where the account is proven nobody needs to know.
     pub(crate) async fn announce_removal(&self, service: &Service, cloud: &CloudName) {
-        if self.memory.is_removing(&service.key) {
+        if self.states.is_removing(&service.key) {
             return;
         }
-        self.memory.set_removing(&service.key, true);
+        self.states.set_removing(&service.key, true);
         if self.account_state(cloud) != AccountState::Proven {
-            self.tell_state(service, conditions::removing()).await;
+            self.report_condition(service, conditions::removing()).await;
         }
     }
 }

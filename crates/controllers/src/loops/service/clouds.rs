@@ -1,4 +1,4 @@
-//! The clouds with load balancers.
+//! Calls to the clouds that have load balancers.
 
 use std::sync::Arc;
 
@@ -135,11 +135,11 @@ impl ServiceClouds {
     }
 
     /// Hears of it when the owners of nodes were found out.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.resolver.news()
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.resolver.changes()
     }
 
-    /// What is to be done, and what there is to tell about nodes that cannot be read.
+    /// What is to be done, and what there is to report about nodes that cannot be read.
     pub(crate) async fn draft(
         &self,
         name: &CloudName,
@@ -233,38 +233,28 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, Node, NodeMatch};
+    use bowline_core::{BoxFuture, Cloud, ClusterMatch};
     use bowline_http::Clock;
 
     use super::*;
+    use crate::clouds::test_cloud::{DEMO, test_cloud};
 
     /// Counts its calls.
-    struct Counting(CloudName, AtomicUsize);
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
 
     impl Counting {
         fn count<T>(&self, answer: T) -> T {
-            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
             answer
         }
     }
 
-    impl Cloud for Counting {
-        fn name(&self) -> &CloudName {
-            &self.0
-        }
-
-        fn provider(&self) -> &'static str {
-            "demo"
-        }
-
-        fn match_node(&self, _: &Node) -> NodeMatch {
-            Claim::Mine.into()
-        }
-
+    test_cloud!(Counting {
         fn balancers(&self) -> Option<&dyn Balancers> {
             Some(self)
         }
-    }
+    });
 
     impl Balancers for Counting {
         fn draft<'a>(
@@ -303,8 +293,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let shut = Fence::closed("l".into(), second, second, clock);
         for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
-            let name = CloudName::parse("demo").unwrap();
-            let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
+            let counting = Arc::new(Counting::default());
             let resolver =
                 OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
             let clouds = ServiceClouds::new(&resolver, fence);
@@ -315,17 +304,17 @@ mod tests {
                 service_uid: "u".into(),
                 cluster: ClusterMatch::Ours,
             };
-            let drafted = clouds.draft(&name, &request).await;
+            let drafted = clouds.draft(&DEMO, &request).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
             assert_eq!(
-                clouds.marked(&name, ClusterMarks::default()).await.is_ok(),
+                clouds.marked(&DEMO, ClusterMarks::default()).await.is_ok(),
                 calls > 0
             );
             assert_eq!(
-                clouds.remove_orphan(&name, &orphan).await.is_ok(),
+                clouds.remove_orphan(&DEMO, &orphan).await.is_ok(),
                 calls > 2
             );
-            assert_eq!(counting.1.load(Ordering::Relaxed), calls);
+            assert_eq!(counting.0.load(Ordering::Relaxed), calls);
         }
     }
 }

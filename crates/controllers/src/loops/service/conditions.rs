@@ -1,4 +1,4 @@
-//! The condition on a Service that tells how its load balancer stands.
+//! The condition on a Service that shows the state of its load balancer.
 //!
 //! A Service that is fine and has no such condition gets none: taking over a cluster writes
 //! nothing. It appears with the first address, or with the first trouble.
@@ -77,14 +77,14 @@ fn condition(status: &str, reason: &str, message: String) -> Condition {
 }
 
 /// The condition, if the Service does not say the same already.
-pub(crate) fn if_news(service: &Service, condition: Condition) -> Option<Condition> {
+pub(crate) fn if_changed(service: &Service, condition: Condition) -> Option<Condition> {
     (!service.conditions.contains(&condition)).then_some(condition)
 }
 
 /// The condition, if the Service has one that says something else.
 pub(crate) fn if_there(service: &Service, condition: Condition) -> Option<Condition> {
     let there = service.conditions.iter().any(|it| it.kind == READY);
-    if_news(service, condition).filter(|_| there)
+    if_changed(service, condition).filter(|_| there)
 }
 
 /// How far a run is and what it is at: `3 of 9 steps done: creating pool tcp/http`.
@@ -115,11 +115,11 @@ mod tests {
     fn a_condition_is_written_when_it_says_something_new() {
         let mut service = Service::from(ServiceObject::default());
         assert_eq!(if_there(&service, ready()), None);
-        assert_eq!(if_news(&service, ready()), Some(ready()));
+        assert_eq!(if_changed(&service, ready()), Some(ready()));
         service.conditions = vec![waiting("a".into())];
         assert_eq!(if_there(&service, ready()), Some(ready()));
-        assert_eq!(if_news(&service, waiting("a".into())), None);
-        assert!(if_news(&service, waiting("b".into())).is_some());
+        assert_eq!(if_changed(&service, waiting("a".into())), None);
+        assert!(if_changed(&service, waiting("b".into())).is_some());
         service.conditions = vec![ready()];
         assert_eq!(if_there(&service, ready()), None);
     }

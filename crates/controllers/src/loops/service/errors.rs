@@ -1,4 +1,4 @@
-//! What can go wrong in a reconcile, and how that is reported.
+//! Errors of a reconcile, and how they are reported.
 
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ pub(super) enum ReconcileError {
     /// The address was not written.
     #[error("failed to update load balancer status")]
     Status(#[source] WriteError),
-    /// Settings are wrong; each was told by itself.
+    /// Settings are wrong; each was reported by itself.
     #[error("{message}")]
     Problems {
         reason: &'static str,
         message: String,
     },
-    /// Some steps could not be done; each was told by itself.
+    /// Some steps could not be done; each was reported by itself.
     #[error("some steps could not be done: {0}")]
     Gaps(String),
 }
@@ -81,8 +81,8 @@ impl ReconcileError {
         error_chain(self)
     }
 
-    /// Whether its parts were told already.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether its parts were reported already.
+    pub(super) fn is_reported(&self) -> bool {
         matches!(self, Self::Problems { .. } | Self::Gaps(_))
     }
 
@@ -112,7 +112,7 @@ impl ReconcileError {
         ReconcileFailure {
             of_the_past: self.is_about_the_past(),
             hint: self.retry_hint(),
-            reported: self.is_told(),
+            reported: self.is_reported(),
         }
     }
 

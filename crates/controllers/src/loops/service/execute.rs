@@ -1,4 +1,4 @@
-//! Carrying out what was decided: steps of plans, removals, and what is remembered of them. Decides nothing.
+//! Carries out decisions: steps of plans and removals. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use bowline_core::{
     StepId, StepOutcome, StepState, format_duration,
 };
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::ServiceController;
 use super::conditions;
@@ -18,9 +18,10 @@ use super::home;
 use super::reconcile::Reconcile;
 use super::triggers::Triggers;
 use crate::kube::events::EventType;
+use crate::report::{Fact, emit};
 
 /// How often the progress of a long plan is reported. Most plans end sooner, and report only their end.
-const TELLING_PERIOD: Duration = Duration::from_secs(5);
+const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
 /// What carries out a plan, beside its [state](bowline_core::reconcile::PlanState).
 pub(super) struct InFlightPlan {
@@ -29,8 +30,8 @@ pub(super) struct InFlightPlan {
     pub(super) executor: Box<dyn Executor>,
     pub(super) triggers: Triggers,
     pub(super) begun: Instant,
-    /// When people were last told how it goes.
-    pub(super) told: Instant,
+    /// When its progress was last reported.
+    pub(super) reported: Instant,
 }
 
 impl Reconcile<'_> {
@@ -41,9 +42,9 @@ impl Reconcile<'_> {
         cloud: CloudName,
     ) -> Result<Event, ReconcileError> {
         let clouds = vec![cloud];
-        self.controller.memory.remember(&service, &clouds);
+        self.controller.states.remember(&service, &clouds);
         let service = self.controller.add_finalizer(service).await?;
-        self.controller.memory.set_removing(&service.key, false);
+        self.controller.states.set_removing(&service.key, false);
         Ok(Event::Held(Remembered { service, clouds }))
     }
 
@@ -69,11 +70,11 @@ impl Reconcile<'_> {
         let Some(step) = plan.step else {
             return Ok(Event::Discarded);
         };
-        if in_flight.told.elapsed() >= TELLING_PERIOD && plan.run.waiting().is_none() {
-            in_flight.told = Instant::now();
+        if in_flight.reported.elapsed() >= PROGRESS_PERIOD && plan.run.waiting().is_none() {
+            in_flight.reported = Instant::now();
             let text = conditions::progress(&plan.run, step);
             let condition = conditions::progressing(text);
-            controller.tell_state(&plan.service, condition).await;
+            controller.report_condition(&plan.service, condition).await;
         }
         let executor = &mut *in_flight.executor;
         let planned = plan.run.step(step);
@@ -101,7 +102,7 @@ impl Reconcile<'_> {
             }
         };
         if let (Some(StepOutcome::Skipped(notice)), Some(plan)) = (&outcome, &self.state.plan) {
-            controller.tell_notice(&plan.service, notice);
+            controller.report_notice(&plan.service, notice);
         }
         Ok(Event::Stepped(outcome, controller.parts.clock.now()))
     }
@@ -114,22 +115,24 @@ impl Reconcile<'_> {
         };
         let now = Instant::now();
         if matches!(self.state.phase, Phase::Executing(_))
-            && in_flight.told.elapsed() >= TELLING_PERIOD
+            && in_flight.reported.elapsed() >= PROGRESS_PERIOD
             && let Some(what) = plan.run.waiting()
         {
             let condition = conditions::waiting(conditions::pause(&plan.run, what));
             let text = format!("waiting for {what}");
             self.controller.announce_waiting(&plan.service, &text);
-            in_flight.told = now;
-            self.controller.tell_state(&plan.service, condition).await;
+            in_flight.reported = now;
+            self.controller
+                .report_condition(&plan.service, condition)
+                .await;
         }
         plan.due = (now + pause).into_std();
-        self.controller.memory.put_aside(&self.key, in_flight, plan);
+        self.controller.states.put_aside(&self.key, in_flight, plan);
     }
 
     pub(super) fn discard(&mut self) -> Event {
         debug!(service = %self.key, "the plan that waited is out of date");
-        self.controller.memory.not_all_is_said(&self.key);
+        self.controller.states.end_reports(&self.key, false);
         self.in_flight = None;
         Event::Discarded
     }
@@ -141,19 +144,21 @@ impl Reconcile<'_> {
         (self.looks, self.withdrawn) = (None, std::collections::BTreeSet::new());
         if removal.kind == RemovalKind::Present {
             let service = &removal.service;
-            controller.memory.remember(service, &removal.clouds);
+            controller.states.remember(service, &removal.clouds);
             if !service.is_load_balancer && !service.was_served_by_us() {
-                // Who goes on after a crash finds no load balancer any more, and has to know whose finalizer it is.
-                controller.tell_state(service, conditions::removing()).await;
+                // Who goes on after a crash finds no load balancer any more, and has to know which program set the finalizer.
+                controller
+                    .report_condition(service, conditions::removing())
+                    .await;
             }
-            controller.memory.set_targets(&service.key, None);
+            controller.states.set_targets(&service.key, None);
         }
         Event::Removing(removal)
     }
 
     /// Nothing is left in one of the clouds.
     pub(super) fn finish(&mut self) -> Event {
-        self.controller.memory.all_is_said(&self.key);
+        self.controller.states.end_reports(&self.key, true);
         if let Some(in_flight) = &self.in_flight {
             self.withdrawn
                 .extend(in_flight.executor.publication(true).withdrawn);
@@ -180,10 +185,10 @@ impl Reconcile<'_> {
     pub(super) fn forget(&mut self) -> Event {
         let controller = self.controller;
         if controller.clouds.is_observing() {
-            controller.memory.forget(&self.key);
+            controller.states.forget(&self.key);
         } else if let Some(removal) = &self.state.removal {
             let text = "Deleted load balancer";
-            controller.tell(
+            controller.report(
                 &removal.service,
                 EventType::Normal,
                 "DeletedLoadBalancer",
@@ -222,7 +227,7 @@ impl Reconcile<'_> {
     pub(super) fn let_go(&mut self) -> Event {
         let (controller, key) = (self.controller, &self.key);
         self.in_flight = None;
-        controller.memory.forget(key);
+        controller.states.forget(key);
         if let Some(Remembered { service, clouds }) = &self.state.remembered {
             let clouds: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
             let text = format!(
@@ -231,8 +236,8 @@ impl Reconcile<'_> {
                 service.uid,
                 clouds.join(", ")
             );
-            warn!(service = %key, "{text}");
-            controller.tell_on_lease(EventType::Warning, "ServiceLost", text);
+            let fact = Fact::warning(controller.options.lease.clone(), "ServiceLost", text);
+            emit!(controller.parts.recorder, fact, service = %key);
         }
         Event::Forgotten
     }
@@ -256,7 +261,7 @@ impl Reconcile<'_> {
     /// What is wrong with a plan that was carried out as far as it could be. Problems have been reported by then.
     pub(super) fn incomplete(&self) -> ReconcileError {
         if self.state.removal.is_some() {
-            self.controller.memory.all_is_said(&self.key);
+            self.controller.states.end_reports(&self.key, true);
         }
         let Some(plan) = &self.state.plan else {
             return ReconcileError::Gaps(String::new());
@@ -278,9 +283,9 @@ impl ServiceController {
     /// Forgets a Service whose load balancer is gone. What it used may be what others lacked (an
     /// address, a name, a quota), so that those in trouble are looked at again at once.
     fn forget(&self, key: &bowline_core::ServiceKey) {
-        self.memory.forget(key);
-        for troubled in self.memory.troubled() {
-            self.memory.add_trigger(&troubled, Triggers::service());
+        self.states.forget(key);
+        for troubled in self.states.troubled() {
+            self.states.add_trigger(&troubled, Triggers::service());
             self.queue.add(troubled);
         }
     }

@@ -1,4 +1,4 @@
-//! What is known before a decision: the Service, who serves it, its targets, and what the cloud drafts for it.
+//! Gathers what a decision needs: the Service, its cloud and targets, and the plan that the cloud prepares.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Reconcile<'_> {
         stop: &CancellationToken,
     ) -> Observed<'s> {
         let controller = self.controller;
-        let (clouds, memory) = (&controller.clouds, &controller.memory);
+        let (clouds, states) = (&controller.clouds, &controller.states);
         let (service, there) = match found {
             Found::Object(service) => (ServicePresence::There(service), Some(service)),
             Found::Nothing => (ServicePresence::Gone, None),
@@ -63,8 +63,8 @@ impl Reconcile<'_> {
                 .is_some_and(|it| controller.parts.services.is_lost(&it.service.uid)),
             serves,
             own_annotations: plan.map_or(&[], |it| clouds.own_annotations(&it.cloud)),
-            published: memory.published(&self.key),
-            targets_changed: memory.has_node_trigger(&self.key),
+            published: states.published(&self.key),
+            targets_changed: states.has_node_trigger(&self.key),
             targets,
             is_observing: clouds.is_observing(),
             is_stopping: stop.is_cancelled(),
@@ -155,9 +155,9 @@ impl Reconcile<'_> {
             executor: prepared.executor,
             triggers,
             begun: now,
-            told: now,
+            reported: now,
         };
-        self.controller.tell_plan(&in_flight, plan.run.plan());
+        self.controller.report_plan(&in_flight, plan.run.plan());
         self.in_flight = Some(in_flight);
         plan
     }
@@ -178,7 +178,7 @@ impl Reconcile<'_> {
             (DraftError::Account { .. }, _) if is_known => {}
             (DraftError::Later { what, .. } | DraftError::Account { what, .. }, Some(service)) => {
                 let what = format!("waiting for {what}");
-                self.controller.tell_waiting(&service, &what).await;
+                self.controller.report_waiting(&service, &what).await;
             }
             (DraftError::Cloud(error), _) => {
                 let error = match self.state.removal {
@@ -230,7 +230,7 @@ impl ServiceController {
         self.check_known(&cloud)?;
         let roster = self.clouds.roster(&cloud, &self.parts.nodes.view());
         let targets = self.fingerprint(&service, &cloud, &roster);
-        self.memory.set_targets(&service.key, Some(targets.clone()));
+        self.states.set_targets(&service.key, Some(targets.clone()));
         let mut request = self.request(service, Goal::Present, &cloud, roster);
         let prepared = self.drafted(&cloud, &mut request).await?;
         Ok((request, cloud, targets, prepared))
@@ -239,7 +239,7 @@ impl ServiceController {
     /// Plans the removal of whatever that cloud has for a Service.
     async fn draft_removal(&self, service: Arc<Service>, cloud: CloudName) -> Drafted {
         self.check_known(&cloud)?;
-        // Also of what goes the targets say whose it is.
+        // Also of what goes the targets say who owns it.
         let roster = self.clouds.roster(&cloud, &self.parts.nodes.view());
         let mut request = self.request(service, Goal::Absent, &cloud, roster);
         let prepared = self.drafted(&cloud, &mut request).await?;

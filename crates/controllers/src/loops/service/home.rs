@@ -1,21 +1,21 @@
-//! Where the load balancer of a Service is that names no cloud: not always at the default.
+//! Finds the cloud that already has the load balancer of a Service that names none: not always the default.
 //!
-//! A Service that another controller manager served before has an address in its status, and whichever configured cloud
-//! has a load balancer of its own with that address is the Service's. That is found once, and remembered in a condition
-//! of the Service's status, which tenants cannot write. Only a person's word moves it.
+//! Another controller manager may have served the Service before: its status shows an address. The cloud
+//! with a load balancer of its own at that address serves it from now on. That is recorded once, in a
+//! condition of the status, which tenants cannot write. Only an annotation moves the Service away.
 
 use bowline_core::{
     BalancerRequest, CLOUD, CLOUD_CONDITION, CloudName, Condition, DraftError, Goal,
     Responsibility, Service,
 };
-use tracing::info;
 
 use super::ServiceController;
 use super::clouds::ServiceClouds;
 use super::errors::ReconcileError;
 use super::reconcile::Reconcile;
-use crate::kube::events::EventType;
+use crate::kube::events::service_reference;
 use crate::kube::store::Found;
+use crate::report::{Fact, emit};
 
 /// What is remembered of a Service whose load balancer is in that cloud.
 pub(super) fn record(cloud: &CloudName) -> Condition {
@@ -67,9 +67,9 @@ impl Reconcile<'_> {
         let Responsibility::Ensure(default) = names.responsibility(&service) else {
             return Ok(());
         };
-        controller.tell_misnamed(&service);
+        controller.report_misnamed(&service);
         let is_observing = controller.clouds.is_observing();
-        let is_new = is_observing || !controller.memory.knows(&service.key);
+        let is_new = is_observing || !controller.states.knows(&service.key);
         if !is_new || !controller.clouds.is_home_open(&service) {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Reconcile<'_> {
         let home = match controller.clouds.home(&default, request).await {
             Ok(home) => home,
             Err(DraftError::Cloud(error)) => return Err(ReconcileError::Look(error)),
-            // None of its own, then: only another's is not to be told from this.
+            // None of its own, then: only another's cannot be distinguished from this.
             Err(
                 DraftError::Elsewhere
                 | DraftError::NeedsServices
@@ -97,8 +97,8 @@ impl Reconcile<'_> {
             "The load balancer that the status shows is in cloud {home}, which serves this Service from now on. Annotation \
              {CLOUD} moves it to another cloud, which interrupts its traffic"
         );
-        info!(service = %service.key, cloud = %home, "{text}");
-        controller.tell(&service, EventType::Normal, "LoadBalancerFound", &text);
+        let fact = Fact::normal(service_reference(&service), "LoadBalancerFound", text);
+        emit!(controller.parts.recorder, fact, service = %service.key, cloud = %home);
         controller.record(&service, vec![record(&home)]).await?;
         self.home = is_observing.then_some(home);
         Ok(())

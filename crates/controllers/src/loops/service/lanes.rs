@@ -1,25 +1,25 @@
-//! Which cloud a reconcile of a Service has to do with, so that it waits for that cloud alone.
+//! Sorts Services into the lanes of the queue: a reconcile waits only for its own cloud.
 
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 
 use super::clouds::ServiceClouds;
-use super::memory::Memory;
+use super::state::ServiceStates;
 use crate::kube::services::Services;
 use crate::queue::Lanes;
 
 /// A lane for each cloud with load balancers.
 pub(super) fn of_services(
     clouds: &ServiceClouds,
-    memory: &Memory,
+    states: &ServiceStates,
     services: &Services,
 ) -> Lanes<ServiceKey> {
     let names = clouds.names().all().to_vec();
-    let (clouds, memory, services) = (clouds.clone(), memory.clone(), services.clone());
+    let (clouds, states, services) = (clouds.clone(), states.clone(), services.clone());
     Lanes::of_clouds(names, move |key| {
         let responsibility = services
             .get(key)
             .map(|it| clouds.names().responsibility(&it));
-        let known = memory.recall(key).map(|it| it.1);
+        let known = states.recall(key).map(|it| it.1);
         cloud(
             responsibility.unwrap_or(Responsibility::Nothing),
             known.unwrap_or_default(),

@@ -1,20 +1,20 @@
-//! Load balancers that carry our mark and whose Service is gone, or is served by another cloud by now.
+//! Finds load balancers with our mark whose Service is gone, or is served by another cloud now.
 //!
-//! They are reported, as an event and a number. The former are removed if the operator has said so; the latter may still
-//! be in use, and never are. A Service is missing only if two looks agree: one list may be older than what
-//! happened since.
+//! Both are reported as event and metric. Those without a Service are removed if the operator allows it;
+//! the others may be in use, and stay. A Service is missing only if two looks agree, because one list may
+//! be outdated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{
     AccountState, Balancers, CloudName, ClusterMarks, ClusterMatch, Responsibility, Service,
     ServiceKey, TaggedBalancer,
 };
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::ServiceController;
-use crate::kube::events::{EventType, lease_reference};
+use crate::report::{Fact, Reported, emit};
 use tokio_util::sync::CancellationToken;
 
 /// How long after the first look the second one is made: longer than any watch lags, and longer
@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 const SECOND_LOOK: Duration = Duration::from_secs(60);
 /// Drawn on top of each period, so that clusters that share an account do not list together.
 const JITTER: f64 = 0.25;
+
+/// Load balancers whose report is remembered: more than an account has.
+const REPORTED_LIMIT: usize = 10_000;
 
 /// A load balancer that no Service uses.
 struct Leftover {
@@ -37,16 +40,12 @@ impl ServiceController {
         let Some(period) = balancers.and_then(Balancers::audit_period) else {
             return stop.cancelled().await;
         };
-        let mut told = BTreeSet::new();
+        let reported = Reported::new(REPORTED_LIMIT);
         loop {
             let pause = self.parts.random.jitter(period, JITTER);
-            if stop
-                .run_until_cancelled(tokio::time::sleep(pause))
-                .await
-                .is_none()
-            {
+            let Some(()) = stop.run_until_cancelled(tokio::time::sleep(pause)).await else {
                 return;
-            }
+            };
             let Some(orphans) = stop.run_until_cancelled(self.orphans(cloud)).await else {
                 return;
             };
@@ -55,10 +54,9 @@ impl ServiceController {
                 .metrics
                 .services
                 .orphaned(cloud.as_str(), orphans.len());
-            told.retain(|id| orphans.contains_key(id));
             for (id, orphan) in &orphans {
-                if told.insert(id.clone()) {
-                    self.tell_orphan(cloud, orphan);
+                if reported.is_new(id.clone(), &()) {
+                    self.report_orphan(cloud, orphan);
                 }
                 let is_ours = self.account_state(cloud) != AccountState::Contradicted;
                 let remove = self.options.remove_orphans && !self.clouds.is_observing() && is_ours;
@@ -67,13 +65,14 @@ impl ServiceController {
                     && orphan.marked.cluster == ClusterMatch::Ours
                     && !is_lost;
                 if remove && is_orphan && !stop.is_cancelled() {
-                    let turn = self.parts.turns.lock(format!("orphans of {cloud}"));
-                    let Some(_turn) = stop.run_until_cancelled(turn).await else {
+                    let lock = self.parts.locks.lock(format!("orphans of {cloud}"));
+                    let Some(_lock) = stop.run_until_cancelled(lock).await else {
                         return;
                     };
                     self.remove(cloud, &orphan.marked).await;
                 }
             }
+            reported.end_round(true);
         }
     }
 
@@ -110,7 +109,7 @@ impl ServiceController {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
         }
-        let remembered = self.memory.uids();
+        let remembered = self.states.uids();
         let there = services.objects.values();
         let there: BTreeMap<&str, _> = there.map(|it| (it.uid.as_str(), it)).collect();
         let leftover = |marked: TaggedBalancer| {
@@ -130,7 +129,7 @@ impl ServiceController {
     /// Who serves a Service, if it is not that cloud, and nothing is under way there.
     #[expect(clippy::option_option, reason = "that nobody does is an answer, too")]
     fn elsewhere(&self, service: &Service, cloud: &CloudName) -> Option<Option<CloudName>> {
-        let remembered = self.memory.recall(&service.key);
+        let remembered = self.states.recall(&service.key);
         if remembered.is_some_and(|(_, clouds)| clouds.contains(cloud)) {
             return None;
         }
@@ -141,10 +140,10 @@ impl ServiceController {
         }
     }
 
-    fn tell_orphan(&self, cloud: &CloudName, orphan: &Leftover) {
+    fn report_orphan(&self, cloud: &CloudName, orphan: &Leftover) {
         let Leftover { marked, misplaced } = orphan;
         let Some((key, by)) = misplaced else {
-            return self.tell_missing(cloud, marked);
+            return self.report_missing(cloud, marked);
         };
         let by = match by {
             Some(by) => format!("cloud {by} serves now"),
@@ -156,11 +155,11 @@ impl ServiceController {
              or its class)",
             marked.name, marked.id
         );
-        warn!(%cloud, id = marked.id, "{text}");
-        self.tell_on_lease(EventType::Warning, "MisplacedLoadBalancer", text);
+        let fact = Fact::warning(self.options.lease.clone(), "MisplacedLoadBalancer", text);
+        emit!(self.parts.recorder, fact, %cloud, id = marked.id);
     }
 
-    fn tell_missing(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
+    fn report_missing(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
         let doubt = match &orphan.cluster {
             ClusterMatch::Ours | ClusterMatch::Foreign => String::new(),
             ClusterMatch::Unclear(why) => {
@@ -172,24 +171,16 @@ impl ServiceController {
              not exist{doubt}",
             orphan.name, orphan.id, orphan.service_uid
         );
-        warn!(%cloud, id = orphan.id, "{text}");
-        self.tell_on_lease(EventType::Warning, "OrphanedLoadBalancer", text);
-    }
-
-    /// The lease is an object that is there, in a namespace where operators look, and that people
-    /// already ask about this program.
-    pub(super) fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
-        let (namespace, name) = &self.options.lease;
-        let lease = lease_reference(namespace, name, None, None);
-        self.parts.recorder.event(&lease, kind, reason, text);
+        let fact = Fact::warning(self.options.lease.clone(), "OrphanedLoadBalancer", text);
+        emit!(self.parts.recorder, fact, %cloud, id = orphan.id);
     }
 
     async fn remove(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
         match self.clouds.remove_orphan(cloud, orphan).await {
             Ok(()) => {
                 let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);
-                info!(%cloud, id = orphan.id, "{text}");
-                self.tell_on_lease(EventType::Normal, "RemovedOrphan", text);
+                let fact = Fact::normal(self.options.lease.clone(), "RemovedOrphan", text);
+                emit!(self.parts.recorder, fact, %cloud, id = orphan.id);
             }
             Err(error) => warn!(
                 %cloud,

@@ -1,4 +1,4 @@
-//! What is written to a Service: finalizer, annotations, status, conditions.
+//! Writes to a Service: finalizer, annotations, status, conditions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl ServiceController {
 
     /// Writes the condition if it says something new. It is no failure if that cannot be done.
     pub(super) async fn set_condition(&self, service: &Service, condition: Condition) {
-        let Some(condition) = conditions::if_news(service, condition) else {
+        let Some(condition) = conditions::if_changed(service, condition) else {
             return;
         };
         if let Err(error) = self.set_status(service, None, &[condition]).await {
@@ -185,7 +185,7 @@ impl Reconcile<'_> {
             return Ok(());
         }
         // Before the write: its echo must be known for what it is.
-        controller.memory.set_published(&service.key, &annotations);
+        controller.states.set_published(&service.key, &annotations);
         let written = controller
             .parts
             .writer
@@ -200,7 +200,7 @@ impl Reconcile<'_> {
     /// The end of a plan: address, condition, events.
     pub(super) async fn publish(&mut self) -> Result<Event, ReconcileError> {
         let controller = self.controller;
-        controller.memory.all_is_said(&self.key);
+        controller.states.end_reports(&self.key, true);
         self.publish_annotations().await?;
         let (Some(in_flight), Some(plan)) = (&mut self.in_flight, &self.state.plan) else {
             return Ok(Event::Published(None));
@@ -220,15 +220,15 @@ impl Reconcile<'_> {
             _ if !reached => None,
             _ if without_targets => {
                 let reasons = in_flight.request.excluded.reasons();
-                conditions::if_news(&service, conditions::no_targets(&reasons))
+                conditions::if_changed(&service, conditions::no_targets(&reasons))
             }
-            Some(_) => conditions::if_news(&service, conditions::ready()),
+            Some(_) => conditions::if_changed(&service, conditions::ready()),
             None => conditions::if_there(&service, conditions::ready()),
         };
         controller
             .set_status(&service, ingress.as_deref(), condition.as_slice())
             .await?;
-        controller.tell_end(&service, in_flight, plan.run.plan(), reached);
+        controller.report_end(&service, in_flight, plan.run.plan(), reached);
         Ok(Event::Published(in_flight.executor.again()))
     }
 }

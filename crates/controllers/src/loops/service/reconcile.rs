@@ -1,4 +1,4 @@
-//! One reconcile of one Service: asks before every command what is next, carries it out, and notes what came of it.
+//! Runs one reconcile of one Service: asks core for the next command, carries it out, records the result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) struct Reconcile<'a> {
 }
 
 /// What came of it.
-enum Outcome {
+enum ReconcileOutcome {
     Done,
     Stopped,
     Again,
@@ -51,39 +51,43 @@ enum Outcome {
 }
 
 impl ServiceController {
-    pub(super) async fn reconcile(&self, work: Work<ServiceKey>, stop: &CancellationToken) {
+    pub(super) async fn reconcile(
+        self: Arc<Self>,
+        work: Work<ServiceKey>,
+        stop: CancellationToken,
+    ) {
         let key = work.key().clone();
-        let turn = self.parts.turns.lock(format!("Service {key}"));
-        let Some(_turn) = stop.run_until_cancelled(turn).await else {
+        let lock = self.parts.locks.lock(format!("Service {key}"));
+        let Some(_lock) = stop.run_until_cancelled(lock).await else {
             return;
         };
-        let mut this = Reconcile::new(self, key.clone());
-        let done = Box::pin(this.run(stop)).await;
+        let mut this = Reconcile::new(&self, key.clone());
+        let done = Box::pin(this.run(&stop)).await;
         let triggers = this.triggers.clone();
         match done {
-            Ok(Outcome::Audit(after)) => {
+            Ok(ReconcileOutcome::Audit(after)) => {
                 self.queue.forget(&key);
                 if let Some(after) = after {
                     self.queue.add_after(key, after);
                 }
             }
-            Ok(Outcome::Done) => self.queue.forget(&key),
-            Ok(Outcome::Waiting(delay)) => {
+            Ok(ReconcileOutcome::Done) => self.queue.forget(&key),
+            Ok(ReconcileOutcome::Waiting(delay)) => {
                 self.queue.add_after(key, delay);
             }
-            Ok(Outcome::Later(delay)) => {
-                self.memory.add_trigger(&key, triggers);
+            Ok(ReconcileOutcome::Later(delay)) => {
+                self.states.add_trigger(&key, triggers);
                 self.queue.add_after(key, delay);
             }
-            Ok(Outcome::Again) => {
-                self.memory.not_all_is_said(&key);
-                self.memory.add_trigger(&key, triggers);
+            Ok(ReconcileOutcome::Again) => {
+                self.states.end_reports(&key, false);
+                self.states.add_trigger(&key, triggers);
                 self.queue.add(key);
             }
-            Ok(Outcome::Stopped) => {}
+            Ok(ReconcileOutcome::Stopped) => {}
             Err(error) => {
-                self.memory.not_all_is_said(&key);
-                Box::pin(this.fail(&error, stop)).await;
+                self.states.end_reports(&key, false);
+                Box::pin(this.fail(&error, &stop)).await;
             }
         }
     }
@@ -92,10 +96,10 @@ impl ServiceController {
 impl<'a> Reconcile<'a> {
     /// Takes up what is known of a Service, and the plan that waits.
     fn new(controller: &'a ServiceController, key: ServiceKey) -> Self {
-        let memory = &controller.memory;
-        let mut triggers = memory.take_triggers(&key);
+        let states = &controller.states;
+        let mut triggers = states.take_triggers(&key);
         let targets_changed = triggers.nodes.is_some();
-        let waiting = memory
+        let waiting = states
             .take_in_flight(&key)
             .map(|(mut in_flight, mut plan)| {
                 triggers.merge(in_flight.triggers.clone());
@@ -104,7 +108,7 @@ impl<'a> Reconcile<'a> {
                 (in_flight, plan)
             });
         let (in_flight, plan) = waiting.unzip();
-        let remembered = memory.recall(&key);
+        let remembered = states.recall(&key);
         let mut state = State::default();
         state.remembered = remembered.map(|(service, clouds)| Remembered { service, clouds });
         state.targets_alone = triggers.is_nodes_alone();
@@ -122,7 +126,7 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    async fn run(&mut self, stop: &CancellationToken) -> Result<Outcome, ReconcileError> {
+    async fn run(&mut self, stop: &CancellationToken) -> Result<ReconcileOutcome, ReconcileError> {
         self.find_home().await?;
         loop {
             let found = self.controller.parts.services.find(&self.key);
@@ -130,22 +134,22 @@ impl<'a> Reconcile<'a> {
             let event = match (next, found) {
                 (Next::End, Found::Unreadable) => {
                     warn!(service = %self.key, "it cannot be read; its load balancer stays as it is");
-                    return Ok(Outcome::Done);
+                    return Ok(ReconcileOutcome::Done);
                 }
-                (Next::Stop, _) => return Ok(Outcome::Stopped),
+                (Next::Stop, _) => return Ok(ReconcileOutcome::Stopped),
                 (Next::Again, _) => {
                     debug!(service = %self.key, "what was planned for has changed; planning anew");
-                    return Ok(Outcome::Again);
+                    return Ok(ReconcileOutcome::Again);
                 }
-                (Next::Later(delay), _) => return Ok(Outcome::Later(delay)),
-                (Next::Audit(after), _) => return Ok(Outcome::Audit(after)),
+                (Next::Later(delay), _) => return Ok(ReconcileOutcome::Later(delay)),
+                (Next::Audit(after), _) => return Ok(ReconcileOutcome::Audit(after)),
                 (Next::Aside(delay), _) => {
                     self.put_aside(delay).await;
-                    return Ok(Outcome::Waiting(delay));
+                    return Ok(ReconcileOutcome::Waiting(delay));
                 }
                 (Next::Report, Found::Object(service)) => {
                     let left = self.report_unserved(&service);
-                    return Ok(left.map_or(Outcome::Done, Outcome::Later));
+                    return Ok(left.map_or(ReconcileOutcome::Done, ReconcileOutcome::Later));
                 }
                 (Next::Hold(cloud), Found::Object(service)) => self.hold(service, cloud).await?,
                 (Next::Prove(clouds), Found::Object(service)) => {
@@ -153,10 +157,10 @@ impl<'a> Reconcile<'a> {
                 }
                 (Next::Release, _) => {
                     self.release().await?;
-                    return Ok(Outcome::Done);
+                    return Ok(ReconcileOutcome::Done);
                 }
                 (Next::End | Next::Report | Next::Hold(_) | Next::Prove(_), _) => {
-                    return Ok(Outcome::Done);
+                    return Ok(ReconcileOutcome::Done);
                 }
                 (Next::LetGo, _) => self.let_go(),
                 (Next::Remove(removal), _) => self.begin_removal(removal).await,
@@ -171,7 +175,7 @@ impl<'a> Reconcile<'a> {
                 (Next::Move, _) => self.move_home().await?,
                 (Next::Fail | Next::Retry(_), _) => {
                     let error = self.error.take();
-                    return error.map_or(Ok(Outcome::Again), Err);
+                    return error.map_or(Ok(ReconcileOutcome::Again), Err);
                 }
                 (Next::FailWaiting(waited), _) => return Err(self.waited_too_long(waited)),
                 (Next::FailIncomplete, _) => return Err(self.incomplete()),
@@ -194,7 +198,7 @@ impl<'a> Reconcile<'a> {
             return;
         };
         let current = controller.parts.services.get(&key);
-        let old = controller.memory.recall(&key).map(|it| it.0);
+        let old = controller.states.recall(&key).map(|it| it.0);
         let Some(service) = current.clone().or_else(|| old.clone()) else {
             controller.queue.retry(key);
             return;
@@ -207,13 +211,13 @@ impl<'a> Reconcile<'a> {
             };
             !current.as_ref().is_some_and(ours)
         });
-        let targets_alone = self.state.targets_alone && !error.is_told();
+        let targets_alone = self.state.targets_alone && !error.is_reported();
         warn!(service = %key, error = error.text(), "working on its load balancer failed");
-        controller.tell_failure(&service, is_old, targets_alone, error);
-        controller.memory.set_troubled(&key, error.may_be_a_lack());
+        controller.report_failure(&service, is_old, targets_alone, error);
+        controller.states.set_troubled(&key, error.may_be_a_lack());
         let delay = match retry {
             Retry::AsService => {
-                controller.memory.add_trigger(&key, Triggers::service());
+                controller.states.add_trigger(&key, Triggers::service());
                 controller.queue.add(key);
                 return;
             }
@@ -223,7 +227,7 @@ impl<'a> Reconcile<'a> {
             }
             Retry::BackOff => controller.queue.retry(key.clone()),
         };
-        controller.memory.add_trigger(&key, self.triggers.clone());
+        controller.states.add_trigger(&key, self.triggers.clone());
         if let Some(current) = current.filter(|_| !is_old) {
             let condition = conditions::failing(
                 error.is_cloud_known(),
@@ -239,8 +243,8 @@ impl<'a> Reconcile<'a> {
     fn report_unserved(&self, service: &Service) -> Option<Duration> {
         if self.state.phase == Phase::Disproven {
             let unproven = bowline_core::Unserved::Unproven;
-            return self.controller.complain(service, &unproven);
+            return self.controller.report_why(service, &unproven);
         }
-        self.controller.tell_unserved(service)
+        self.controller.report_unserved(service)
     }
 }

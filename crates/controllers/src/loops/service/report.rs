@@ -1,4 +1,4 @@
-//! What people see of it: events, and what an observer would do.
+//! Reports of one reconcile: events of the Service, and what an observer would do.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,13 @@ use super::errors::ReconcileError;
 use super::execute::InFlightPlan;
 use super::reconcile::Reconcile;
 use crate::kube::events::{EventType, service_reference};
+use crate::report::Fact;
 
 /// Steps that a message names; more are counted.
-const STEPS_TOLD: usize = 5;
+const STEPS_NAMED: usize = 5;
 
 impl Reconcile<'_> {
-    /// Tells, once, what would be done if this manager did more than observe.
+    /// Reports once what would be done if this manager did more than observe.
     pub(super) fn show(&mut self) -> Event {
         let controller = self.controller;
         let (Some(in_flight), Some(plan)) = (&self.in_flight, &self.state.plan) else {
@@ -55,20 +56,20 @@ impl Reconcile<'_> {
             }
         }
         for line in lines {
-            if controller.memory.is_news(&service.key, "observing", &line) {
+            if controller.states.is_new(&service.key, "observing", &line) {
                 info!(service = %service.key, cloud = %in_flight.cloud, "observing: not done: {line}");
             }
         }
-        controller.memory.all_is_said(&service.key);
+        controller.states.end_reports(&service.key, true);
         Event::Shown(in_flight.executor.again())
     }
 }
 
 impl ServiceController {
-    /// Tells that work begins, and what is wrong with what is wanted.
-    pub(super) fn tell_plan(&self, in_flight: &InFlightPlan, plan: &Plan) {
+    /// Reports that work begins, and what is wrong with what is wanted.
+    pub(super) fn report_plan(&self, in_flight: &InFlightPlan, plan: &Plan) {
         let service = &*in_flight.request.service;
-        self.memory
+        self.states
             .set_troubled(&service.key, !plan.problems.is_empty());
         self.note_held(&service.key, &in_flight.cloud, &plan.held);
         if !plan.is_empty() {
@@ -79,7 +80,7 @@ impl ServiceController {
                 Goal::Present if in_flight.triggers.is_nodes_alone() => {}
                 Goal::Present => {
                     if in_flight.triggers.is_audit() {
-                        self.tell_drift(service, plan);
+                        self.report_drift(service, plan);
                     }
                     self.announce(service, "EnsuringLoadBalancer", "Ensuring load balancer");
                 }
@@ -87,10 +88,10 @@ impl ServiceController {
         }
         if in_flight.request.goal == Goal::Present && self.is_without_nodes(in_flight, plan) {
             let text = "There are no available nodes for LoadBalancer";
-            self.tell_once(service, EventType::Warning, "UnAvailableLoadBalancer", text);
+            self.report_once(service, EventType::Warning, "UnAvailableLoadBalancer", text);
         }
         for problem in &plan.problems {
-            self.tell_once(
+            self.report_once(
                 service,
                 EventType::Warning,
                 problem.reason,
@@ -98,28 +99,28 @@ impl ServiceController {
             );
         }
         for notice in &plan.notices {
-            self.tell_notice(service, notice);
+            self.report_notice(service, notice);
         }
     }
 
-    fn tell_drift(&self, service: &Service, plan: &Plan) {
+    fn report_drift(&self, service: &Service, plan: &Plan) {
         let steps = &plan.steps;
-        let named = steps.iter().take(STEPS_TOLD);
+        let named = steps.iter().take(STEPS_NAMED);
         let mut text: Vec<String> = named
             .map(|step| format!("{} {}", step.verb, step.object))
             .collect();
-        if steps.len() > STEPS_TOLD {
-            text.push(format!("{} more", steps.len() - STEPS_TOLD));
+        if steps.len() > STEPS_NAMED {
+            text.push(format!("{} more", steps.len() - STEPS_NAMED));
         }
         let text = format!(
             "Load balancer is not as it was left; repairing: {}",
             text.join(", ")
         );
-        self.tell_once(service, EventType::Warning, "LoadBalancerDrifted", &text);
+        self.report_once(service, EventType::Warning, "LoadBalancerDrifted", &text);
     }
 
-    /// Tells that all is as wanted, if it was told that it was not.
-    pub(super) fn tell_end(
+    /// Reports that all is as wanted, if it was announced that work begins.
+    pub(super) fn report_end(
         &self,
         service: &Service,
         in_flight: &InFlightPlan,
@@ -132,47 +133,43 @@ impl ServiceController {
             self.parts.metrics.services.host_latency.observe(took);
             if worked && !self.is_without_nodes(in_flight, plan) {
                 let text = "Updated load balancer with new hosts";
-                self.tell(service, EventType::Normal, "UpdatedLoadBalancer", text);
+                self.report(service, EventType::Normal, "UpdatedLoadBalancer", text);
             }
         }
-        if reached && self.memory.conclude(&service.key) {
+        if reached && self.states.conclude(&service.key) {
             let text = "Ensured load balancer";
-            self.tell(service, EventType::Normal, "EnsuredLoadBalancer", text);
+            self.report(service, EventType::Normal, "EnsuredLoadBalancer", text);
         }
     }
 
-    pub(super) fn tell_notice(&self, service: &Service, notice: &Notice) {
-        let kind = if notice.warning {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        };
-        self.tell_once(service, kind, notice.reason, &notice.message);
+    pub(super) fn report_notice(&self, service: &Service, notice: &Notice) {
+        let kind = EventType::warning_if(notice.warning);
+        self.report_once(service, kind, notice.reason, &notice.message);
     }
 
-    /// Tells once per wait that there is one.
+    /// Reports each wait once.
     pub(super) fn announce_waiting(&self, service: &Service, what: &str) {
         let mut text = what.to_owned();
         if let Some(first) = text.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        self.tell_once(service, EventType::Normal, "WaitingForLoadBalancer", &text);
+        self.report_once(service, EventType::Normal, "WaitingForLoadBalancer", &text);
     }
 
-    pub(super) async fn tell_waiting(&self, service: &Service, what: &str) {
+    pub(super) async fn report_waiting(&self, service: &Service, what: &str) {
         self.announce_waiting(service, what);
         let condition = conditions::waiting(what.to_owned());
-        self.tell_state(service, condition).await;
+        self.report_condition(service, condition).await;
     }
 
-    /// Tells how it stands.
-    pub(super) async fn tell_state(&self, service: &Service, condition: Condition) {
+    /// Writes the condition of the Service as it is now.
+    pub(super) async fn report_condition(&self, service: &Service, condition: Condition) {
         if let Some(current) = self.current(service) {
             self.set_condition(&current, condition).await;
         }
     }
 
-    pub(super) fn tell_failure(
+    pub(super) fn report_failure(
         &self,
         service: &Service,
         is_old: bool,
@@ -182,7 +179,7 @@ impl ServiceController {
         if targets_alone {
             self.parts.metrics.services.node_errors.inc();
         }
-        if error.is_told() {
+        if error.is_reported() {
             return;
         }
         let (reason, text) = if is_old {
@@ -195,7 +192,7 @@ impl ServiceController {
             let text = format!("Error syncing load balancer: {}", error.text());
             ("SyncLoadBalancerFailed", text)
         };
-        self.tell(service, EventType::Warning, reason, &text);
+        self.report(service, EventType::Warning, reason, &text);
     }
 
     fn hosts(&self, service: &Service) -> String {
@@ -224,33 +221,33 @@ impl ServiceController {
         balancers.is_none_or(Balancers::has_members) && self.is_without_nodes(in_flight, plan)
     }
 
-    /// Tells that work begins; once until it has ended.
+    /// Reports that work begins; once until it has ended.
     pub(super) fn announce(&self, service: &Service, reason: &'static str, text: &str) {
-        if self.memory.announce(&service.key, reason) {
-            self.tell(service, EventType::Normal, reason, text);
+        if self.states.announce(&service.key, reason) {
+            self.report(service, EventType::Normal, reason, text);
         }
     }
 
-    pub(super) fn tell_once(
+    pub(super) fn report_once(
         &self,
         service: &Service,
         kind: EventType,
         reason: &'static str,
         text: &str,
     ) {
-        if self.memory.is_news(&service.key, reason, text) {
-            self.tell(service, kind, reason, text);
+        if self.states.is_new(&service.key, reason, text) {
+            self.report(service, kind, reason, text);
         }
     }
 
-    pub(super) fn tell(
+    pub(super) fn report(
         &self,
         service: &Service,
         kind: EventType,
         reason: &'static str,
         text: &str,
     ) {
-        let reference = service_reference(&service.key, &service.uid, &service.resource_version);
-        self.parts.recorder.event(&reference, kind, reason, text);
+        let fact = Fact::new(kind, service_reference(service), reason, text);
+        self.parts.recorder.emit(fact);
     }
 }

@@ -1,4 +1,4 @@
-//! What a cloud is told about a Service, made in one place for the manager and for `bowline plan`.
+//! Builds the request for a cloud, for the manager and for `bowline plan` alike.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use bowline_core::{BalancerRequest, CloudName, Endpoints, Goal, Need, Roster, Se
 use super::ServiceController;
 use super::clouds::ServiceClouds;
 
-/// The cluster, as far as clouds are told about it.
+/// The cluster, as far as clouds get to know it.
 pub(crate) struct ClusterFacts<'a> {
     /// All Services; one that cannot be read as it was last known.
     pub(crate) services: Vec<Arc<Service>>,
@@ -22,7 +22,7 @@ pub(crate) struct ClusterFacts<'a> {
 }
 
 impl ServiceClouds {
-    /// What that cloud is told. It hears only what it needs.
+    /// What that cloud gets to know: only what it needs.
     pub(crate) fn request(
         &self,
         (service, goal, cloud): (Arc<Service>, Goal, &CloudName),

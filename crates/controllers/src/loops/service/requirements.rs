@@ -1,5 +1,5 @@
-//! What some clouds need to know about the cluster besides Services and nodes: its uid, and where
-//! the endpoints of Services are. What no cloud needs is not read.
+//! What some clouds need besides Services and nodes: the uid of the cluster, and the endpoints of
+//! Services. What no cloud needs is not read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::ServiceController;
 use crate::clouds::accounts::AccountKey;
 use crate::kube::consistent;
 use crate::kube::endpoints::{SliceChange, concerned, depends_on_endpoints, endpoints};
-use crate::kube::events::EventType;
 use crate::kube::services::ServiceChange;
+use crate::report::{Fact, emit};
 use tokio_util::sync::CancellationToken;
 
 /// The namespace that lives as long as its cluster: its uid is the cluster's.
@@ -34,7 +34,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// After what time a Service is looked at again that waits for it.
 const LATER: Duration = Duration::from_secs(5);
 
-/// What is told where the uid of the cluster may not be read and work goes on without.
+/// The report where the uid of the cluster may not be read and work goes on without.
 pub(crate) const WITHOUT_UID: &str = "The uid of namespace kube-system may not be read, so that load balancers are marked \
      with the name of the cluster alone: none is taken over from an earlier Service of the same name, and none whose \
      Service is gone is removed. Grant the permission to get that namespace, or set --cluster-uid";
@@ -222,7 +222,7 @@ impl ServiceController {
                 Err(_) => warn!("reading namespace {SYSTEM} takes longer than {TRY:?}"),
                 Ok(Err(error)) => {
                     if is_refused(&error) {
-                        self.tell_refusal(need);
+                        self.report_refusal(need);
                         if need < Need::Required {
                             return;
                         }
@@ -235,8 +235,8 @@ impl ServiceController {
         }
     }
 
-    /// Tells it once. Those that can do without go on.
-    fn tell_refusal(&self, need: Need) {
+    /// Reports it once. Those that can do without go on.
+    fn report_refusal(&self, need: Need) {
         if self.known.cluster_uid.send_replace(ClusterUid::Refused) == ClusterUid::Refused {
             return;
         }
@@ -248,8 +248,8 @@ impl ServiceController {
         } else {
             WITHOUT_UID.to_owned()
         };
-        warn!("{text}");
-        self.tell_on_lease(EventType::Warning, "ClusterUIDForbidden", text);
+        let fact = Fact::warning(self.options.lease.clone(), "ClusterUIDForbidden", text);
+        emit!(self.parts.recorder, fact);
     }
 
     /// Waits until all is known that any cloud needs, but not long.

@@ -1,4 +1,4 @@
-//! Who the targets of a Service are, and which stay until a second look.
+//! The targets of a Service, and which of them stay until a second look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -25,7 +25,7 @@ const READ_LIMIT: Duration = Duration::from_secs(30);
 const READ_PAUSE: Duration = Duration::from_secs(5);
 
 impl ServiceController {
-    /// What tells the targets of that Service apart from others.
+    /// What distinguishes the targets of that Service from others.
     pub(super) fn fingerprint(
         &self,
         service: &Service,
@@ -62,13 +62,12 @@ impl ServiceController {
     /// that have kept targets because of them.
     pub(super) async fn look_twice(&self, stop: &CancellationToken) {
         loop {
-            if stop
+            let Some(()) = stop
                 .run_until_cancelled(self.clouds.until_second_look())
                 .await
-                .is_none()
-            {
+            else {
                 return;
-            }
+            };
             let reading = timeout(READ_LIMIT, consistent::uids::<Node>(&self.parts.reader));
             let Some(read) = stop.run_until_cancelled(reading).await else {
                 return;
@@ -82,8 +81,8 @@ impl ServiceController {
             };
             let living = living.values().map(String::as_str).collect();
             if self.clouds.look_again(&self.parts.nodes.view(), &living) {
-                for key in self.memory.holding() {
-                    self.memory.add_trigger(&key, Triggers::service());
+                for key in self.states.holding() {
+                    self.states.add_trigger(&key, Triggers::service());
                     self.queue.add(key);
                 }
             }
@@ -96,7 +95,7 @@ impl ServiceController {
 
     /// Notes for which nodes targets of a Service stay, and counts them.
     pub(super) fn note_held(&self, key: &ServiceKey, cloud: &CloudName, held: &[String]) {
-        let nodes = self.memory.set_held(key, cloud, held);
+        let nodes = self.states.set_held(key, cloud, held);
         let metrics = &self.parts.metrics.services;
         metrics.targets_held(cloud.as_str(), nodes);
     }
@@ -107,21 +106,21 @@ impl ServiceClouds {
     pub(crate) fn roster(&self, name: &CloudName, nodes: &StoreView<Node>) -> Roster {
         let last_known = nodes.unreadable.values().flatten();
         let all = nodes.objects.values().chain(last_known);
-        let whose: BTreeMap<&str, (&Arc<Node>, NodeOwner)> = all
+        let owners: BTreeMap<&str, (&Arc<Node>, NodeOwner)> = all
             .map(|node| (&*node.name, (node, self.resolver.node_owner(node, name))))
             .collect();
         let guard = self.guards.of(name, TargetGuard::default);
         let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let unowned = whose.values().filter(|it| it.1 == NodeOwner::Unowned);
+        let unowned = owners.values().filter(|it| it.1 == NodeOwner::Unowned);
         let unowned = unowned.map(|(node, _)| &*node.uid);
         if guard.look(unowned, Instant::now().into_std()) {
             self.doubts.notify_one();
         }
         Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
-            let whose = whose.get(&*node.name).map(|it| it.1);
-            match whose.unwrap_or(NodeOwner::Foreign) {
+            let owner = owners.get(&*node.name).map(|it| it.1);
+            match owner.unwrap_or(NodeOwner::Foreign) {
                 NodeOwner::Unowned if !guard.holds(&node.uid) => NodeOwner::Foreign,
-                whose => whose,
+                owner => owner,
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Why a Service is reconciled: it changed, its targets or its account did, or it is time to compare it with the cloud.
+//! What triggers a reconcile: a change of the Service, its targets or its account, or a due audit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,10 +81,10 @@ impl ServiceController {
         self.parts.services.on_change(move |change| {
             let Some(this) = this.upgrade() else { return };
             this.forget_endpoints_of(change);
-            this.tell_change(change);
+            this.report_change(change);
             this.wake_rivals(change);
-            if this.concerns_us(change) {
-                this.memory.add_trigger(&change.key, Triggers::service());
+            if this.asks_for_reconcile(change) {
+                this.states.add_trigger(&change.key, Triggers::service());
                 this.queue.add(change.key.clone());
             }
         });
@@ -128,15 +128,15 @@ impl ServiceController {
         for other in self.parts.services.all() {
             let same = claims(Some(&other)).iter().any(|it| changed.contains(it));
             if same && other.key != change.key {
-                self.memory.add_trigger(&other.key, Triggers::service());
+                self.states.add_trigger(&other.key, Triggers::service());
                 self.queue.add(other.key.clone());
             }
         }
     }
 
     /// Whether a change of a Service asks for a reconcile. What we write ourselves does not.
-    fn concerns_us(&self, change: &ServiceChange) -> bool {
-        let known = self.memory.knows(&change.key);
+    fn asks_for_reconcile(&self, change: &ServiceChange) -> bool {
+        let known = self.states.knows(&change.key);
         let Some(after) = &change.after else {
             return known;
         };
@@ -155,13 +155,13 @@ impl ServiceController {
             return false;
         };
         let own = self.clouds.own_annotations(cloud);
-        let published = self.memory.published(&change.key);
+        let published = self.states.published(&change.key);
         let stripped = before.has_finalizer() && !after.has_finalizer();
         stripped || needs_update(before, after, own, &published)
     }
 
     /// Reports what the framework reports about a change, whether or not it asks for a reconcile.
-    fn tell_change(&self, change: &ServiceChange) {
+    fn report_change(&self, change: &ServiceChange) {
         let (Some(before), Some(after)) = (&change.before, &change.after) else {
             return;
         };
@@ -171,7 +171,7 @@ impl ServiceController {
             return;
         }
         if let Some((reason, text)) = change_event(before, after) {
-            self.tell(after, EventType::Normal, reason, &text);
+            self.report(after, EventType::Normal, reason, &text);
         }
     }
 
@@ -187,7 +187,7 @@ impl ServiceController {
         let count = u32::try_from(handled.len()).unwrap_or(u32::MAX);
         let spread = START_SPREAD.saturating_mul(count).min(START_LIMIT);
         for service in handled {
-            self.memory.add_trigger(&service.key, Triggers::service());
+            self.states.add_trigger(&service.key, Triggers::service());
             let settled =
                 !service.deleting && service.has_finalizer() && !service.ingress.is_empty();
             if settled {
@@ -202,13 +202,13 @@ impl ServiceController {
     /// Gathers changes of nodes and endpoints, and queues the Services whose targets they changed. Owners that were
     /// found out are no unrest: somebody waits for them.
     pub(super) async fn follow_nodes(&self, stop: &CancellationToken) {
-        let mut news = self.clouds.news();
+        let mut changes = self.clouds.changes();
         loop {
             let change = async {
                 tokio::select! {
                     biased;
                     () = self.unrest() => {}
-                    Ok(()) = news.changed() => {}
+                    Ok(()) = changes.changed() => {}
                 }
             };
             if stop.run_until_cancelled(change).await.is_none() {
@@ -242,13 +242,13 @@ impl ServiceController {
         let rosters: Vec<(&CloudName, Roster)> = clouds
             .map(|cloud| (cloud, self.clouds.roster(cloud, &nodes)))
             .collect();
-        let troubled: BTreeSet<ServiceKey> = self.memory.troubled().into_iter().collect();
-        for (key, cloud, before) in self.memory.planned() {
+        let troubled: BTreeSet<ServiceKey> = self.states.troubled().into_iter().collect();
+        for (key, cloud, before) in self.states.planned() {
             let follows = self.clouds.balancers(&cloud);
             if follows.is_some_and(|it| !it.has_members()) {
                 // It follows its machines by itself, but what was wrong may have been about nodes.
                 if troubled.contains(&key) {
-                    self.memory.add_trigger(&key, Triggers::service());
+                    self.states.add_trigger(&key, Triggers::service());
                     self.queue.add(key);
                 }
                 continue;
@@ -264,7 +264,7 @@ impl ServiceController {
                     service: false,
                     nodes: Some(pass.clone()),
                 };
-                self.memory.add_trigger(&key, trigger);
+                self.states.add_trigger(&key, trigger);
                 // Addresses of deleted machines are given to others: they go before new ones come elsewhere.
                 if before.loses_to(&now) {
                     self.queue.add_urgent(key);
@@ -304,8 +304,8 @@ impl ServiceController {
                 Responsibility::Nothing => false,
             };
             // Those that have not been reconciled yet are anyway.
-            if concerned && self.memory.knows(&service.key) {
-                self.memory.add_trigger(&service.key, Triggers::service());
+            if concerned && self.states.knows(&service.key) {
+                self.states.add_trigger(&service.key, Triggers::service());
                 self.queue.add(service.key.clone());
             }
         }

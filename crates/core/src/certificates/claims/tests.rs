@@ -117,16 +117,17 @@ fn proof_case_33_a_control_plane_has_the_api_servers_and_nothing_reserved() {
 #[test]
 fn another_node_shows_it_wherever_it_writes_it() {
     let own = candidate("w1", &["w1", "w1.example", "10.0.0.5"]);
-    let mut told = node("w2", &[]);
+    let mut given = node("w2", &[]);
     let value = "10.0.0.6, ::ffff:10.0.0.5";
-    told.annotations
+    given
+        .annotations
         .insert(PROVIDED_NODE_IP.into(), value.into());
     for (other, both) in [
         (node("w2", &["InternalIP:10.0.0.6"]), &[][..]),
         (node("w2", &["ExternalIP:10.0.0.5"]), &["10.0.0.5"]),
         (node("w2", &["Hostname:10.0.0.5"]), &["10.0.0.5"]),
         (node("w2", &["Sonderbar:10.0.0.5"]), &["10.0.0.5"]),
-        (told, &["10.0.0.5"]),
+        (given, &["10.0.0.5"]),
         (node("W1.example", &[]), &["\"w1.example\""]),
         (
             node("w2", &["InternalDNS:W1.Example."]),

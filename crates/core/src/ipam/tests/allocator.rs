@@ -192,12 +192,12 @@ fn what_does_not_fit_into_the_cluster_s_ranges_is_told_and_stays_taken() {
             "pod range \"nonsense\" of node n cannot be read",
         ),
     ] {
-        let told: Vec<String> = range
+        let reported: Vec<String> = range
             .see(&node("n", ranges))
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(told, [text]);
+        assert_eq!(reported, [text]);
     }
     let mut cloud = allocator(&flags("CloudAllocator", CLUSTER), "");
     assert_eq!(

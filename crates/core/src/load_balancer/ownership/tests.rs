@@ -197,7 +197,7 @@ fn marks_of_services_fit_into_63_characters_and_stay_apart() {
 
 #[test]
 fn proof_case_30_a_refusal_tells_nothing_that_the_service_did_not_name() {
-    let told = not_ours("bowline.dev/take-over", "my guess");
-    assert_eq!(told.reason, "LoadBalancerNotOurs");
-    assert!(told.message.contains("\"my guess\"") && told.message.contains("operator"));
+    let reported = not_ours("bowline.dev/take-over", "my guess");
+    assert_eq!(reported.reason, "LoadBalancerNotOurs");
+    assert!(reported.message.contains("\"my guess\"") && reported.message.contains("operator"));
 }

@@ -1,4 +1,4 @@
-//! What the state machine knows, sees, says and hears.
+//! The types of the state machine: state, observation, next command and event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl PlanState {
     }
 }
 
-/// Whose load balancer is removed.
+/// The Service that loses its load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalKind {
     /// That of a Service that is gone, another one by now, or in the hands of others: what is there now is

@@ -224,9 +224,9 @@ fn a_refunded_deletion_leaves_the_budget_whole() {
 fn a_reason_is_told_once_and_counted_while_it_lasts() {
     let mut guard = Guard::default();
     let young = silent_node("u");
-    let news = |verdict| matches!(verdict, GuardVerdict::Hold { news: true, .. });
-    assert!(news(guard.gone(&young, gone(5), 1)));
-    assert!(!news(guard.gone(&young, gone(10), 1)));
+    let is_new = |verdict| matches!(verdict, GuardVerdict::Hold { is_new: true, .. });
+    assert!(is_new(guard.gone(&young, gone(5), 1)));
+    assert!(!is_new(guard.gone(&young, gone(10), 1)));
     assert_eq!(
         guard.held(),
         BTreeMap::from([(HoldReason::NodeTooYoung, 1)])

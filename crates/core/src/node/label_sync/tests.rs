@@ -98,7 +98,7 @@ fn own_keys_are_added_changed_and_removed_and_others_never_touched() {
         "vm.test/name=new",
     ];
     assert_eq!(shown(&change), wanted);
-    assert_eq!((change.news, change.skipped), (vec![], vec![]));
+    assert_eq!((change.events, change.skipped), (vec![], vec![]));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_the_server_would_refuse_is_left_out() {
     assert_eq!(shown(&change), ["vm.test/ok=1"]);
     let skipped: Vec<&str> = change.skipped.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(skipped, ["vm.test/name", STABLE_ZONE]);
-    assert_eq!(change.news, []);
+    assert_eq!(change.events, []);
 }
 
 #[test]
@@ -126,13 +126,13 @@ fn a_changed_fact_changes_both_labels_keeps_the_first_value_and_is_told() {
         format!("{FIRST}=z1"),
     ];
     assert_eq!(shown(&change), wanted);
-    let told: Vec<(&str, bool, &str)> = change
-        .news
+    let reported: Vec<(&str, bool, &str)> = change
+        .events
         .iter()
         .map(|it| (it.reason, it.is_warning, it.message.as_str()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (
                 "ZoneChanged",
@@ -201,7 +201,7 @@ fn the_first_value_is_kept_for_good() {
     let before = node(&[(STABLE_ZONE, "z1"), (FIRST, "z0")]);
     let change = follow_labels(&Demo, &before, &machine(&[]));
     assert!(!change.labels.contains_key(FIRST));
-    assert_eq!(change.news.len(), 1);
+    assert_eq!(change.events.len(), 1);
 }
 
 proptest! {

@@ -46,7 +46,7 @@ async fn follow(test: &Harness, node: &mut Node) -> LabelChange {
 }
 
 fn events(change: &LabelChange) -> Vec<String> {
-    let events = change.news.iter();
+    let events = change.events.iter();
     events
         .map(|it| format!("{} {} {}", it.is_warning, it.reason, it.message))
         .collect()
@@ -75,7 +75,7 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
     );
     assert_eq!(node.labels[ORIGINAL_HOST], H1);
     test.sim.migrate(VM1, H1).unwrap();
-    assert_eq!(follow(&test, &mut node).await.news.len(), 1);
+    assert_eq!(follow(&test, &mut node).await.events.len(), 1);
     assert_eq!(
         (&*node.labels[ZONE], &*node.labels[ORIGINAL_HOST]),
         (H1, H1)
@@ -145,7 +145,7 @@ async fn a_label_that_somebody_took_away_does_not_come_back() {
     let mut node = labelled();
     node.labels.remove(ZONE);
     test.sim.migrate(VM1, H2).unwrap();
-    assert_eq!(follow(&test, &mut node).await.news, []);
+    assert_eq!(follow(&test, &mut node).await.events, []);
     assert_eq!(node.labels["topology.k8s.xenorchestra/host_id"], H2);
     assert!(!node.labels.contains_key(ZONE));
 }

@@ -132,8 +132,8 @@ async fn who_waits_for_a_live_original_says_so_and_gives_back_what_it_has_when_i
         "who waits for long keeps nothing from others"
     );
     let heard = notes.0.lock().unwrap().clone();
-    let told = "talos waits: it is held by original_1 (Some(\"talos\"))";
-    assert!(heard.iter().any(|line| line == told), "{heard:?}");
+    let reported = "talos waits: it is held by original_1 (Some(\"talos\"))";
+    assert!(heard.iter().any(|line| line == reported), "{heard:?}");
     stop.cancel();
     let Err(Interrupted::Stopped(some)) = waiting.await.unwrap() else {
         panic!("it was stopped");

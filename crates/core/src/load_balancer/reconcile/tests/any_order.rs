@@ -43,7 +43,7 @@ proptest! {
         state.plan = world.waiting.map(|absent| small(if absent { Goal::Absent } else { Goal::Present }));
         let mut answers = world.answers.iter().copied().cycle();
         let mut fickle = world.fickle.iter().copied().cycle();
-        let (mut looks, mut clean, mut whose) = (0, 0, None);
+        let (mut looks, mut clean, mut kind) = (0, 0, None);
         for turn in 0.. {
             prop_assert!(turn < 200, "it goes round in circles: {:?}", state.phase);
             let responsibility = match world.responsibility {
@@ -67,13 +67,13 @@ proptest! {
             let answer = answers.next().unwrap_or_default();
             let event = match next {
                 Next::Hold(name) => {
-                    prop_assert!(whose != Some(RemovalKind::Old) || state.remembered.is_none());
+                    prop_assert!(kind != Some(RemovalKind::Old) || state.remembered.is_none());
                     let service = if world.sight == 3 { another.clone() } else { same.clone() };
                     Event::Held(Remembered { service, clouds: vec![name] })
                 }
                 Next::Prove(_) => Event::Proven(answer > 3),
                 Next::Remove(removal) => {
-                    (looks, clean, whose) = (removal.clouds.len(), 0, Some(removal.kind));
+                    (looks, clean, kind) = (removal.clouds.len(), 0, Some(removal.kind));
                     prop_assert!(matches!(seen.service, ServicePresence::Gone | ServicePresence::There(_)));
                     Event::Removing(removal)
                 }

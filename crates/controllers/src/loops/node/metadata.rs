@@ -1,5 +1,5 @@
-//! The marks of a node: written before its taint goes, and again in every slow round. Nothing differs: no
-//! request.
+//! Writes the metadata of a node (labels, annotations, taints): before its taint goes, and again in
+//! every slow round. Without a difference there is no request.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,68 +12,68 @@ use crate::kube::nodes::latest;
 use crate::kube::write::WriteError;
 
 impl NodeController {
-    /// Writes what a node's marks ask for and it does not have, taints last; gives the node as it is then.
-    pub(super) async fn write_marks(
+    /// Writes the metadata that a node lacks, taints last; gives the node as it is then.
+    pub(super) async fn write_metadata(
         &self,
         node: Arc<Node>,
-        marks: &NodeMetadata,
+        metadata: &NodeMetadata,
     ) -> Result<Arc<Node>, WriteError> {
         // What a write gives back may be newer than what the decision was made of.
-        let (node, taints) = match marks.keeping {
+        let (node, taints) = match metadata.keeping {
             MetadataPolicy::Add => {
-                let node = self.add_marks(node, marks).await?;
-                let taints = additions(&node, marks).taints;
+                let node = self.add_metadata(node, metadata).await?;
+                let taints = additions(&node, metadata).taints;
                 (node, taints)
             }
             MetadataPolicy::Own => {
-                let node = self.apply_marks(node, marks).await?;
-                let taints = enforcement(&node, marks).taints;
+                let node = self.apply_metadata(node, metadata).await?;
+                let taints = enforcement(&node, metadata).taints;
                 (node, taints)
             }
         };
         match taints {
             Some(taints) => {
                 let written = self.writer.set_taints(&node, &taints).await?;
-                self.told_writing(&node, "taints written");
+                self.log_write(&node, "taints written");
                 Ok(written)
             }
             None => Ok(node),
         }
     }
 
-    async fn add_marks(
+    async fn add_metadata(
         &self,
         node: Arc<Node>,
-        marks: &NodeMetadata,
+        metadata: &NodeMetadata,
     ) -> Result<Arc<Node>, WriteError> {
-        let added = additions(&node, marks);
+        let added = additions(&node, metadata);
         if added.labels.is_empty() && added.annotations.is_empty() {
             return Ok(node);
         }
         let written = self
             .writer
-            .add_marks(&node, &added.labels, &added.annotations)
+            .add_metadata(&node, &added.labels, &added.annotations)
             .await?;
-        self.told_writing(&node, "labels and annotations added");
+        self.log_write(&node, "labels and annotations added");
         Ok(written)
     }
 
-    async fn apply_marks(
+    async fn apply_metadata(
         &self,
         node: Arc<Node>,
-        marks: &NodeMetadata,
+        metadata: &NodeMetadata,
     ) -> Result<Arc<Node>, WriteError> {
-        let applied = enforcement(&node, marks).applied;
+        let applied = enforcement(&node, metadata).applied;
         if !self.needs_apply(&node, &applied) {
             return Ok(node);
         }
-        let written = self.writer.apply_marks(&node, &applied).await?;
+        let written = self.writer.apply_metadata(&node, &applied).await?;
         if !self.writer.is_observing() {
             let mut all = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
             all.insert(node.uid.clone(), applied);
         }
         if written.resource_version != node.resource_version {
-            self.told_writing(&node, "labels and annotations applied");
+            self.log_write(&node, "labels and annotations applied");
         }
         Ok(written)
     }
@@ -83,15 +83,15 @@ impl NodeController {
         applied.is_needed(node, all.get_mut(&node.uid).map(|it| &*it))
     }
 
-    fn told_writing(&self, node: &Node, what: &str) {
+    fn log_write(&self, node: &Node, what: &str) {
         if !self.writer.is_observing() {
             info!(node = node.name, "{what}");
         }
     }
 
-    /// Writes the marks of an initialised node again; what fails waits for the next round.
-    pub(super) async fn refresh_marks(&self, node: Arc<Node>, marks: &NodeMetadata) {
-        if marks.is_nothing() {
+    /// Writes the metadata of an initialised node again; what fails waits for the next round.
+    pub(super) async fn refresh_metadata(&self, node: Arc<Node>, metadata: &NodeMetadata) {
+        if metadata.is_nothing() {
             return;
         }
         let node = latest(&self.nodes, node);
@@ -99,7 +99,7 @@ impl NodeController {
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                self.write_marks(node, marks).await.map(Some)
+                self.write_metadata(node, metadata).await.map(Some)
             })
             .await;
         match written {
@@ -111,7 +111,7 @@ impl NodeController {
                 warn!(
                     node = name,
                     error = error_chain(&error),
-                    "marks not written"
+                    "metadata not written"
                 );
             }
         }

@@ -1,5 +1,5 @@
-//! Objects that chores of clouds keep: Secrets and ConfigMaps of one namespace, each ours whole: what others put into one
-//! goes. An observing manager's writer writes none: it tells what it would write.
+//! Writes objects that chores manage: Secrets and ConfigMaps of one namespace. We own each as a whole;
+//! changes of others are overwritten. An observer logs what it would write.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use super::{WriteError, bounded, by_us};
 
 /// Reads and writes what is kept.
 #[derive(Clone)]
-pub(crate) struct KeptWriter {
+pub(crate) struct ManagedObjectWriter {
     client: kube::Client,
     namespace: String,
     is_observing: bool,
@@ -46,7 +46,7 @@ enum Task {
     LeaveAlone,
 }
 
-impl KeptWriter {
+impl ManagedObjectWriter {
     /// A writer of that namespace.
     pub(crate) fn new(client: kube::Client, namespace: &str, is_observing: bool) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the controller remembers between reconciles, by Service.
+//! The state of each Service between reconciles.
 //!
 //! Losing it on restart is safe. It lets the controller remove the load balancer of a vanished Service, continue plans that
 //! wait, and not repeat events.
@@ -11,19 +11,20 @@ use bowline_core::{CloudName, Fingerprint, Service, ServiceKey};
 
 use super::execute::InFlightPlan;
 use super::triggers::Triggers;
+use crate::report::Reported;
 
-/// What is remembered to have been told about one Service while its plans are given up one after the
-/// other. More is a text that never repeats itself; then it may as well be told again.
-const TOLD_LIMIT: usize = 100;
+/// Reports about one Service that are remembered: more than an observer has of one plan. More is a text that never repeats
+/// itself; then it may as well be reported again.
+const REPORTED_LIMIT: usize = 1000;
 
 /// A Service that has, or may have, a load balancer of ours.
-struct Known {
+struct ServiceState {
     service: Arc<Service>,
     /// Where its load balancer is, or may be.
     clouds: Vec<CloudName>,
     /// Of the targets it was last planned with; none before the first plan, and in a clean-up.
     targets: Option<Fingerprint>,
-    /// The nodes whose targets stayed in the last plan because nobody can tell whether they are still wanted.
+    /// The nodes whose targets stayed in the last plan because nobody knows whether they are still wanted.
     held: BTreeSet<String>,
     /// The annotations we wrote.
     published: BTreeMap<String, String>,
@@ -36,23 +37,21 @@ struct Known {
     removing: bool,
     /// The work that was announced and has not ended yet, by the reason of its event.
     announced: Option<&'static str>,
-    /// What was told when a plan was last carried out to its end.
-    told: BTreeSet<(String, String)>,
-    /// What was told since.
-    telling: BTreeSet<(String, String)>,
+    /// By reason and message; a round is a plan.
+    reported: Reported<(String, String), ()>,
 }
 
 #[derive(Default)]
-struct State {
-    known: BTreeMap<ServiceKey, Known>,
+struct States {
+    known: BTreeMap<ServiceKey, ServiceState>,
     triggers: BTreeMap<ServiceKey, Triggers>,
 }
 
 /// All of it; clones share it. Bounded by the Services that live, and those whose removal is under way.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<State>>);
+pub(super) struct ServiceStates(Arc<Mutex<States>>);
 
-impl Memory {
+impl ServiceStates {
     // Triggers.
 
     pub(super) fn add_trigger(&self, key: &ServiceKey, trigger: Triggers) {
@@ -90,7 +89,7 @@ impl Memory {
     pub(super) fn remember(&self, service: &Arc<Service>, clouds: &[CloudName]) {
         let mut state = self.state();
         let known = state.known.entry(service.key.clone());
-        let known = known.or_insert_with(|| Known {
+        let known = known.or_insert_with(|| ServiceState {
             service: service.clone(),
             clouds: clouds.to_vec(),
             targets: None,
@@ -100,8 +99,7 @@ impl Memory {
             troubled: false,
             removing: false,
             announced: None,
-            told: BTreeSet::new(),
-            telling: BTreeSet::new(),
+            reported: Reported::new(REPORTED_LIMIT),
         });
         known.service = service.clone();
         clouds.clone_into(&mut known.clouds);
@@ -166,7 +164,7 @@ impl Memory {
         nodes.len()
     }
 
-    /// The Services that keep targets because nobody can tell whether they are still wanted.
+    /// The Services that keep targets because nobody knows whether they are still wanted.
     pub(super) fn holding(&self) -> Vec<ServiceKey> {
         let state = self.state();
         let holding = state.known.iter().filter(|(_, it)| !it.held.is_empty());
@@ -196,7 +194,7 @@ impl Memory {
         self.with(key, |known| known.in_flight.take()).flatten()
     }
 
-    // What was told.
+    // What was reported.
 
     /// Whether that work is to be announced: not if it was and has not ended.
     pub(super) fn announce(&self, key: &ServiceKey, reason: &'static str) -> bool {
@@ -210,38 +208,23 @@ impl Memory {
         announced.flatten().is_some()
     }
 
-    /// Whether that is news about the Service.
-    pub(super) fn is_news(&self, key: &ServiceKey, reason: &str, message: &str) -> bool {
-        let said = (reason.to_owned(), message.to_owned());
-        self.with(key, |known| {
-            let known_before = known.told.contains(&said);
-            known.telling.insert(said) && !known_before
-        })
-        .unwrap_or(true)
+    /// Whether that was not reported about the Service.
+    pub(super) fn is_new(&self, key: &ServiceKey, reason: &str, message: &str) -> bool {
+        let report = (reason.to_owned(), message.to_owned());
+        let is_new = self.with(key, |known| known.reported.is_new(report, &()));
+        is_new.unwrap_or(true)
     }
 
-    /// A plan was carried out to its end: what was not said on the way no longer holds, and is
-    /// news when it is said again.
-    pub(super) fn all_is_said(&self, key: &ServiceKey) {
-        self.with(key, |known| known.told = std::mem::take(&mut known.telling));
+    /// A plan has ended. If it was given up, what was reported before may still hold.
+    pub(super) fn end_reports(&self, key: &ServiceKey, is_complete: bool) {
+        self.with(key, |known| known.reported.end_round(is_complete));
     }
 
-    /// A plan was given up: what was said before it may still hold.
-    pub(super) fn not_all_is_said(&self, key: &ServiceKey) {
-        self.with(key, |known| {
-            let said = std::mem::take(&mut known.telling);
-            known.told.extend(said);
-            if known.told.len() > TOLD_LIMIT {
-                known.told.clear();
-            }
-        });
-    }
-
-    fn with<T>(&self, key: &ServiceKey, work: impl FnOnce(&mut Known) -> T) -> Option<T> {
+    fn with<T>(&self, key: &ServiceKey, work: impl FnOnce(&mut ServiceState) -> T) -> Option<T> {
         self.state().known.get_mut(key).map(work)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, States> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

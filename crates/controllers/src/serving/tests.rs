@@ -184,7 +184,7 @@ async fn start(options: ServingConfig, backend: Backend) -> Running {
 type Identity = (Vec<CertificateDer<'static>>, Vec<u8>);
 
 #[derive(Debug)]
-struct Said {
+struct Answer {
     status: u16,
     body: String,
     headers: http::HeaderMap,
@@ -204,7 +204,7 @@ struct Ask<'a> {
 }
 
 impl Running {
-    async fn ask(&self, path: &str, ask: Ask<'_>) -> io::Result<Said> {
+    async fn ask(&self, path: &str, ask: Ask<'_>) -> io::Result<Answer> {
         let witness = Arc::new(Witness::default());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions: &[_] = if ask.tls12 {
@@ -265,7 +265,7 @@ impl Running {
         let (parts, body) = response.map_err(io::Error::other)?.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let chain = witness.0.lock().unwrap().clone();
-        Ok(Said {
+        Ok(Answer {
             status: parts.status.as_u16(),
             body: String::from_utf8(body.to_vec()).unwrap(),
             headers: parts.headers,
@@ -274,13 +274,13 @@ impl Running {
         })
     }
 
-    async fn get(&self, path: &str) -> Said {
+    async fn get(&self, path: &str) -> Answer {
         let said = self.ask(path, Ask::default()).await.unwrap();
         assert_eq!(said.headers["cache-control"], "no-cache, private", "{path}");
         said
     }
 
-    async fn get_with_token(&self, path: &str, token: &str) -> Said {
+    async fn get_with_token(&self, path: &str, token: &str) -> Answer {
         let header = format!("Bearer {token}");
         let ask = Ask {
             headers: vec![("authorization", &header)],
