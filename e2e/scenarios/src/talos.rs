@@ -9,8 +9,9 @@ use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::serve::{Api as _, Server};
-use bowline_simulator_talos::{Access, Control, Fixture, MachineSpec, PlatformSpec, Talos};
+use bowline_simulator::control::Control as _;
+use bowline_simulator::serve::Server;
+use bowline_simulator_talos::{Access, ControlServer, Fixture, MachineSpec, PlatformSpec, Talos};
 use bowline_talos::{BuildError, Environment, PROVIDER, Setup, Surroundings};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -153,7 +154,7 @@ impl Machines {
 
     /// Does something to the cluster that the sandbox has a verb for.
     pub fn carry_out(&self, verb: &str, body: &Value) {
-        Control::new(&self.talos).control(verb, body).unwrap();
+        self.talos.carry_out(verb, body).unwrap();
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -254,7 +255,7 @@ pub fn serve(
     let cloud = Arc::new(Machines::open(&bench.world, cluster, config));
     cloud.name_nodes_for(bench);
     // What the sandbox shows; the API itself is where its endpoints are.
-    let server = called.serve(&bench.world, Control::new(&cloud.talos));
+    let server = called.serve(&bench.world, ControlServer::new(&cloud.talos));
     let machines = Arc::clone(&cloud);
     let (name, label) = (called.name(), called.label());
     let making = move |world: World, metrics: Arc<Metrics>| {

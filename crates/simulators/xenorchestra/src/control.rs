@@ -4,7 +4,7 @@
 //! one of their kind has.
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::{HandleError, HandleResult};
+use bowline_simulator::control::{ControlError, ControlResult};
 use serde_json::{Map, Value};
 
 use super::actions::Action;
@@ -23,15 +23,15 @@ impl XenOrchestra {
         kind: Kind,
         name: &str,
         work: impl FnOnce(&mut Cloud, &str) -> Option<T>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         let done = self.with(|cloud| {
             let id = cloud.find(kind, name)?;
             work(cloud, &id)
         });
-        done.ok_or_else(|| HandleError::unknown(task, kind.word(), name))
+        done.ok_or_else(|| ControlError::unknown(task, kind.word(), name))
     }
 
-    fn change_vm(&self, task: &'static str, vm: &str, work: impl FnOnce(&mut Vm)) -> HandleResult {
+    fn change_vm(&self, task: &'static str, vm: &str, work: impl FnOnce(&mut Vm)) -> ControlResult {
         self.change(task, Kind::Vm, vm, |cloud, id| cloud.change_vm(id, work))
     }
 
@@ -40,7 +40,7 @@ impl XenOrchestra {
         task: &'static str,
         host: &str,
         work: impl FnOnce(&mut Host),
-    ) -> HandleResult {
+    ) -> ControlResult {
         self.change(task, Kind::Host, host, |cloud, id| {
             cloud.touch(Kind::Host, id);
             cloud.hosts.get_mut(id).map(work)
@@ -52,7 +52,7 @@ impl XenOrchestra {
         task: &'static str,
         pool: &str,
         work: impl FnOnce(&mut Pool),
-    ) -> HandleResult {
+    ) -> ControlResult {
         self.change(task, Kind::Pool, pool, |cloud, id| {
             cloud.touch_pool(id);
             cloud.pools.get_mut(id).map(work)
@@ -60,7 +60,7 @@ impl XenOrchestra {
     }
 
     /// Starts a VM at once, on the host with the fewest VMs; its guest tools tell its addresses later.
-    pub fn start(&self, vm: &str) -> HandleResult {
+    pub fn start(&self, vm: &str) -> ControlResult {
         let now = self.now();
         self.change("start", Kind::Vm, vm, |cloud, id| {
             let pool = cloud.vms.get(id)?.pool.clone();
@@ -70,7 +70,7 @@ impl XenOrchestra {
         })
     }
 
-    fn act(&self, task: &'static str, vm: &str, action: Action) -> HandleResult {
+    fn act(&self, task: &'static str, vm: &str, action: Action) -> ControlResult {
         let now = self.now();
         self.change(task, Kind::Vm, vm, |cloud, id| {
             cloud.act(now, id, action, None);
@@ -79,25 +79,25 @@ impl XenOrchestra {
     }
 
     /// Switches a VM off.
-    pub fn halt(&self, vm: &str) -> HandleResult {
+    pub fn halt(&self, vm: &str) -> ControlResult {
         self.act("halt", vm, Action::HardShutdown)
     }
 
-    pub fn pause(&self, vm: &str) -> HandleResult {
+    pub fn pause(&self, vm: &str) -> ControlResult {
         self.act("pause", vm, Action::Pause)
     }
 
     /// Lets a paused VM go on.
-    pub fn unpause(&self, vm: &str) -> HandleResult {
+    pub fn unpause(&self, vm: &str) -> ControlResult {
         self.act("unpause", vm, Action::Unpause)
     }
 
-    pub fn suspend(&self, vm: &str) -> HandleResult {
+    pub fn suspend(&self, vm: &str) -> ControlResult {
         self.act("suspend", vm, Action::Suspend)
     }
 
     /// Brings a VM into that state.
-    pub fn set_power(&self, vm: &str, state: PowerState) -> HandleResult {
+    pub fn set_power(&self, vm: &str, state: PowerState) -> ControlResult {
         match state {
             PowerState::Running => self.start(vm),
             PowerState::Halted => self.halt(vm),
@@ -107,7 +107,7 @@ impl XenOrchestra {
     }
 
     /// Moves a VM to that host (by id or name) at once, also to one of another pool.
-    pub fn migrate(&self, vm: &str, host: &str) -> HandleResult {
+    pub fn migrate(&self, vm: &str, host: &str) -> ControlResult {
         let host = self.host_id("migrate to", host)?;
         self.change("migrate", Kind::Vm, vm, |cloud, id| {
             cloud.arrive(id, &host);
@@ -117,7 +117,7 @@ impl XenOrchestra {
 
     /// Begins to move a VM as somebody at the console would: it takes [`Timings::migration`], and to another
     /// pool [`Timings::gap`] more. Returns the id of the task.
-    pub fn begin_migration(&self, vm: &str, host: &str) -> HandleResult<String> {
+    pub fn begin_migration(&self, vm: &str, host: &str) -> ControlResult<String> {
         let host = self.host_id("migrate to", host)?;
         let task = self.world.random.uuid();
         let now = self.now();
@@ -138,24 +138,24 @@ impl XenOrchestra {
         Ok(task)
     }
 
-    fn host_id(&self, task: &'static str, host: &str) -> HandleResult<String> {
+    fn host_id(&self, task: &'static str, host: &str) -> ControlResult<String> {
         self.change(task, Kind::Host, host, |_, id| Some(id.to_owned()))
     }
 
-    pub fn rename(&self, vm: &str, name: &str) -> HandleResult {
+    pub fn rename(&self, vm: &str, name: &str) -> ControlResult {
         self.change_vm("rename", vm, |vm| name.clone_into(&mut vm.name))
     }
 
-    pub fn rename_host(&self, host: &str, name: &str) -> HandleResult {
+    pub fn rename_host(&self, host: &str, name: &str) -> ControlResult {
         self.change_host("rename", host, |host| name.clone_into(&mut host.name))
     }
 
-    pub fn rename_pool(&self, pool: &str, name: &str) -> HandleResult {
+    pub fn rename_pool(&self, pool: &str, name: &str) -> ControlResult {
         self.change_pool("rename", pool, |pool| name.clone_into(&mut pool.name))
     }
 
     /// Gives a VM so many processors at most, and so many bytes of memory.
-    pub fn resize(&self, vm: &str, cpus: u32, memory: u64) -> HandleResult {
+    pub fn resize(&self, vm: &str, cpus: u32, memory: u64) -> ControlResult {
         self.change_vm("resize", vm, |vm| {
             vm.cpus_max = cpus;
             vm.cpus = cpus;
@@ -166,12 +166,12 @@ impl XenOrchestra {
     }
 
     /// Lets the memory that a running VM has now shrink or grow within its limits.
-    pub fn balloon(&self, vm: &str, memory: u64) -> HandleResult {
+    pub fn balloon(&self, vm: &str, memory: u64) -> ControlResult {
         self.change_vm("change the memory of", vm, |vm| vm.memory = memory)
     }
 
     /// Lets the guest tools of a VM tell this, and nothing else; nothing at all: it has none.
-    pub fn set_guest(&self, vm: &str, pairs: &[(&str, &str)]) -> HandleResult {
+    pub fn set_guest(&self, vm: &str, pairs: &[(&str, &str)]) -> ControlResult {
         let owned = pairs
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -182,7 +182,7 @@ impl XenOrchestra {
     }
 
     /// Gives a VM these tags and no others.
-    pub fn set_tags(&self, vm: &str, tags: &[&str]) -> HandleResult {
+    pub fn set_tags(&self, vm: &str, tags: &[&str]) -> ControlResult {
         self.change_vm("tag", vm, |vm| {
             vm.tags = tags.iter().map(ToString::to_string).collect();
         })
@@ -190,20 +190,20 @@ impl XenOrchestra {
 
     /// Lets a host fail, or run again. Its VMs are shown as before, and so are their kubelets: those of a
     /// host that failed have to be silenced by halting the VMs.
-    pub fn set_host_running(&self, host: &str, runs: bool) -> HandleResult {
+    pub fn set_host_running(&self, host: &str, runs: bool) -> ControlResult {
         self.change_host("switch", host, |host| {
             host.power = if runs { "Running" } else { "Halted" };
         })
     }
 
     /// Puts a disk of a VM on storage that only that host has; none: all its storage is shared.
-    pub fn set_local_disk(&self, vm: &str, host: Option<&str>) -> HandleResult {
+    pub fn set_local_disk(&self, vm: &str, host: Option<&str>) -> ControlResult {
         let host = host.map(|host| self.host_id("use", host)).transpose()?;
         self.change_vm("change the disk of", vm, |vm| vm.local_disk = host)
     }
 
     /// Makes a template of a VM: it is no longer among the VMs.
-    pub fn make_template(&self, vm: &str) -> HandleResult {
+    pub fn make_template(&self, vm: &str) -> ControlResult {
         self.change_vm("make a template of", vm, |vm| {
             vm.leave_host(PowerState::Halted);
             vm.template = true;
@@ -211,11 +211,11 @@ impl XenOrchestra {
     }
 
     /// Shows a VM without saying where it is, as while Xen Orchestra loads.
-    pub fn hide_container(&self, vm: &str, hidden: bool) -> HandleResult {
+    pub fn hide_container(&self, vm: &str, hidden: bool) -> ControlResult {
         self.change_vm("hide", vm, |vm| vm.nowhere = hidden)
     }
 
-    pub fn destroy(&self, vm: &str) -> HandleResult {
+    pub fn destroy(&self, vm: &str) -> ControlResult {
         self.change("destroy", Kind::Vm, vm, |cloud, id| {
             cloud.lose_vm(id);
             Some(())
@@ -223,17 +223,17 @@ impl XenOrchestra {
     }
 
     /// Loses the connection to a pool: it is gone from all answers with everything in it.
-    pub fn disconnect_pool(&self, pool: &str) -> HandleResult {
+    pub fn disconnect_pool(&self, pool: &str) -> ControlResult {
         self.set_connection(pool, Connection::Disconnected)
     }
 
     /// Connects to a pool; what is in it is shown after [`Timings::load`].
-    pub fn connect_pool(&self, pool: &str) -> HandleResult {
+    pub fn connect_pool(&self, pool: &str) -> ControlResult {
         self.set_connection(pool, Connection::Connected)
     }
 
     /// Brings the connection to a pool into that state.
-    pub fn set_connection(&self, pool: &str, state: Connection) -> HandleResult {
+    pub fn set_connection(&self, pool: &str, state: Connection) -> ControlResult {
         let now = self.now();
         self.change("connect", Kind::Pool, pool, |cloud, id| {
             let found = cloud.pools.get_mut(id)?;
@@ -248,14 +248,14 @@ impl XenOrchestra {
     }
 
     /// Whether the records of a pool's VMs cannot be read: then pool and hosts are shown, and no VM is.
-    pub fn lose_vm_records(&self, pool: &str, lost: bool) -> HandleResult {
+    pub fn lose_vm_records(&self, pool: &str, lost: bool) -> ControlResult {
         self.change_pool("lose the records of", pool, |pool| {
             pool.records_missing = lost;
         })
     }
 
     /// Takes a pool away for good, with its hosts and VMs.
-    pub fn remove_pool(&self, pool: &str) -> HandleResult {
+    pub fn remove_pool(&self, pool: &str) -> ControlResult {
         self.change("remove", Kind::Pool, pool, |cloud, id| {
             let vms = cloud.vms.all().filter(|vm| vm.pool == id);
             let vms: Vec<String> = vms.map(|vm| vm.id.clone()).collect();
@@ -365,7 +365,7 @@ impl XenOrchestra {
     }
 
     /// The provider ID of the Node of a VM, as it is now.
-    pub fn provider_id(&self, vm: &str) -> HandleResult<String> {
+    pub fn provider_id(&self, vm: &str) -> ControlResult<String> {
         self.change("find", Kind::Vm, vm, |cloud, id| {
             let pool = &cloud.vms.get(id)?.pool;
             Some(format!("xenorchestra://{pool}/{id}"))
@@ -374,7 +374,7 @@ impl XenOrchestra {
 
     /// The kubelet of a VM: its Node has the VM's name in lower case with dashes, its firmware tells the VM's
     /// id, and it knows its own addresses.
-    pub fn kubelet(&self, vm: &str) -> HandleResult<KubeletSpec> {
+    pub fn kubelet(&self, vm: &str) -> ControlResult<KubeletSpec> {
         self.change("find", Kind::Vm, vm, |cloud, id| {
             let vm = cloud.vms.get(id)?;
             let name = vm.name.to_lowercase();
@@ -392,7 +392,7 @@ impl XenOrchestra {
     }
 
     /// The same on firmware that tells the id with swapped bytes.
-    pub fn swapped_kubelet(&self, vm: &str) -> HandleResult<KubeletSpec> {
+    pub fn swapped_kubelet(&self, vm: &str) -> ControlResult<KubeletSpec> {
         let mut kubelet = self.kubelet(vm)?;
         kubelet.system_uuid = swapped(&kubelet.system_uuid);
         Ok(kubelet)

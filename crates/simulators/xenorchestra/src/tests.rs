@@ -1,9 +1,9 @@
 //! The API over pipes, as callers see it.
 
 mod access;
+mod control;
 mod events;
 mod faults;
-mod handle;
 mod objects;
 mod socket;
 mod tasks;

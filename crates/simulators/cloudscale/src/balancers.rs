@@ -3,8 +3,7 @@
 //! A load balancer is busy when it is made and after every write to one of its children; whoever
 //! looks computes the status from the clock. Writes to one load balancer wait for each other.
 
-mod handle;
-mod info;
+mod control;
 mod listeners;
 mod make;
 mod members;
@@ -13,8 +12,9 @@ mod monitors;
 mod pools;
 mod render;
 mod spec;
-mod turn;
 mod verbs;
+mod views;
+mod write_lock;
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ use super::fields::Fields;
 use super::interfaces::{self, Wanted, WantedAddress};
 use super::kinds::Kind;
 use super::model::{Cloud, Project, Target};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::servers::later;
-use super::shelf::{Thing, keep, owner};
+use super::shelf::{Patchable, keep, owner};
 
-pub use info::{BalancerInfo, ListenerInfo, MemberInfo, MonitorInfo, PoolInfo};
 pub(super) use model::{Balancer, Listener, Monitor, Pool};
 pub use model::{BalancerStatus, Health, Http};
 pub use spec::{BalancerSpec, HttpSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, VipSpec};
+pub use views::{BalancerInfo, ListenerInfo, MemberInfo, MonitorInfo, PoolInfo};
 
-pub(super) use handle::{find_balancer, place_of};
-use model::Place;
+pub(super) use control::{find_balancer, place_of};
+use model::Slot;
 pub(super) use verbs::VERBS;
 
 /// Slug and name of every flavor.
@@ -95,7 +95,7 @@ fn unknown(attribute: &str) -> Refusal {
     Refusal::field(attribute, "There is no such attribute.")
 }
 
-impl Thing for Balancer {
+impl Patchable for Balancer {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
@@ -157,7 +157,7 @@ impl Cloudscale {
             forced: None,
             reserved: Vec::new(),
             changes: 0,
-            turn: std::sync::Arc::default(),
+            write_lock: std::sync::Arc::default(),
         };
         Ok(keep(cloud, project, balancer))
     }
@@ -236,13 +236,13 @@ impl Cloudscale {
     }
 
     /// Begins to make a child. Refused for a load balancer that has never been ready, and while
-    /// what was deleted goes on occupying the place.
+    /// what was deleted goes on occupying the slot.
     fn admit(
         &self,
         cloud: &mut Cloud,
         project: &str,
         balancer: &str,
-        place: Option<&Place>,
+        slot: Option<&Slot>,
         pace: Pace,
     ) -> OrRefusal {
         let now = self.now();
@@ -253,8 +253,8 @@ impl Cloudscale {
         if known.is_creating(now) {
             return Err(being_created());
         }
-        if let Some(place) = place.filter(|place| known.is_reserved(place, now)) {
-            let message = format!("{} is still being removed.", place.name());
+        if let Some(slot) = slot.filter(|slot| known.is_reserved(slot, now)) {
+            let message = format!("{} is still being removed.", slot.name());
             return Err(Refusal::state(message));
         }
         self.touch(cloud, project, balancer, pace);
@@ -268,7 +268,7 @@ impl Cloudscale {
         cloud: &mut Cloud,
         project: &str,
         balancer: &str,
-        places: impl IntoIterator<Item = Place>,
+        slots: impl IntoIterator<Item = Slot>,
         pace: Pace,
     ) {
         if pace == Pace::Hand {
@@ -277,8 +277,8 @@ impl Cloudscale {
         self.touch(cloud, project, balancer, pace);
         let until = later(self.now(), cloud.timings.load_balancers.removal);
         if let Ok(balancer) = find(cloud, project, balancer) {
-            let places = places.into_iter().map(|place| (until, place));
-            balancer.reserved.extend(places);
+            let slots = slots.into_iter().map(|slot| (until, slot));
+            balancer.reserved.extend(slots);
         }
     }
 }
@@ -306,8 +306,8 @@ fn being_created() -> Refusal {
 }
 
 /// What is already there cannot be made again.
-fn exists(place: &Place) -> Refusal {
-    Refusal::state(format!("{} exists already.", place.name()))
+fn exists(slot: &Slot) -> Refusal {
+    Refusal::state(format!("{} exists already.", slot.name()))
 }
 
 /// The addresses that are asked for: none means a public one of each version.

@@ -1,15 +1,15 @@
 //! From a request to an answer: which call, who asks, may they, and what comes back.
 
-use bowline_simulator::serve::{Body, Encrypted};
+use bowline_simulator::serve::{Answer, Encrypted};
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{Method, Request, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::calls::{Found, find};
 use super::model::{Account, Cloud};
 use super::parameters::Parameters;
-use super::refusal::{Letterhead, OrRefusal, Refusal, Reply};
+use super::refusals::{Letterhead, OrRefusal, Refusal, Reply};
 use super::signature::{self, write_date};
 use super::{Triton, throttle, versions};
 
@@ -56,7 +56,7 @@ impl Cloud {
 
 impl Triton {
     /// Answers a request, and says who made it.
-    pub(super) fn respond(&self, request: &Request<Bytes>) -> (Response<Body>, String) {
+    pub(super) fn respond(&self, request: &Request<Bytes>) -> Answer {
         let mut caller = String::new();
         let (head, result) = self.with(|cloud| {
             let result = self.dispatch(cloud, request, &mut caller);
@@ -69,7 +69,8 @@ impl Triton {
             };
             (head, result)
         });
-        (head.response(result), caller)
+        let response = head.response(result);
+        Answer { response, caller }
     }
 
     /// The time of the server, whose clock may be wrong.

@@ -12,7 +12,7 @@ use super::auth::Caller;
 use super::calls::{call, document};
 use super::config::Release;
 use super::model::{Cloud, Heard, Kind};
-use super::refusal::{OrRefusal, Refusal, answer, html};
+use super::refusals::{OrRefusal, Refusal, answer, html};
 use super::tasks::Task;
 
 /// Where the API is.

@@ -1,8 +1,8 @@
 //! The API over pipes, as callers see it.
 
 mod access;
+mod control;
 mod faults;
-mod handle;
 mod resources;
 mod routing;
 mod watches;

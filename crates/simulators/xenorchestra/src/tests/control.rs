@@ -120,8 +120,8 @@ async fn uuids_are_swapped_as_firmware_does() {
         ),
         (VM2, "6d4c0e9f-2a1b-3e4f-8d7c-5a6b7c8d9e0f"),
     ] {
-        assert_eq!(super::super::handle::swapped(plain), other);
-        assert_eq!(super::super::handle::swapped(other), plain);
+        assert_eq!(super::super::control::swapped(plain), other);
+        assert_eq!(super::super::control::swapped(other), plain);
     }
 }
 

@@ -10,31 +10,35 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::balancer_of;
 use crate::fields::Fields;
 use crate::kinds::Kind;
-use crate::{Cloudscale, route};
+use crate::{Cloudscale, routes};
 
 /// What a write has to go through before it is carried out.
-struct Turn {
+struct PendingWrite {
     /// Where it waits; none for a load balancer that does not exist yet.
     queue: Option<Arc<Mutex<()>>>,
     takes: Duration,
 }
 
 impl Cloudscale {
-    /// Waits until it is the request's turn. The turn is over when the guard is dropped.
-    pub(crate) async fn await_turn(&self, request: &Request<Bytes>) -> Option<OwnedMutexGuard<()>> {
-        let turn = self.turn_of(request)?;
-        let guard = match turn.queue {
+    /// Waits until no other write to the same load balancer is under way, and then as long as a write
+    /// takes. The next write may begin when the guard is dropped.
+    pub(crate) async fn lock_balancer(
+        &self,
+        request: &Request<Bytes>,
+    ) -> Option<OwnedMutexGuard<()>> {
+        let write = self.pending_write(request)?;
+        let guard = match write.queue {
             Some(queue) => Some(queue.lock_owned().await),
             None => None,
         };
-        if !turn.takes.is_zero() {
-            tokio::time::sleep(turn.takes).await;
+        if !write.takes.is_zero() {
+            tokio::time::sleep(write.takes).await;
         }
         guard
     }
 
     /// None for whatever is not a write to a load balancer or to something that belongs to one.
-    fn turn_of(&self, request: &Request<Bytes>) -> Option<Turn> {
+    fn pending_write(&self, request: &Request<Bytes>) -> Option<PendingWrite> {
         if !matches!(
             *request.method(),
             Method::POST | Method::PATCH | Method::DELETE
@@ -42,14 +46,14 @@ impl Cloudscale {
             return None;
         }
         let token = self.authenticate(request).ok().filter(|t| !t.read_only)?;
-        let path = route::decoded_path(request);
-        let segments = route::segments(&path)?;
+        let path = routes::decoded_path(request);
+        let segments = routes::segments(&path)?;
         let (kind, rest) = crate::kinds::kind_of(&segments)?;
         let cloud = self.lock();
         let owner = cloud.projects.get(&token.project)?;
         let takes = cloud.timings.load_balancers.call;
         let balancer = match (kind, rest) {
-            (Kind::Balancers, []) => return Some(Turn { queue: None, takes }),
+            (Kind::Balancers, []) => return Some(PendingWrite { queue: None, takes }),
             (Kind::Balancers, [uuid]) => Some((*uuid).to_owned()),
             (Kind::Pools, []) => mentioned(request, "load_balancer"),
             (Kind::Listeners | Kind::Monitors, []) => {
@@ -61,8 +65,8 @@ impl Cloudscale {
             _ => None,
         };
         let balancer = owner.balancers.get(&balancer?)?;
-        let queue = Some(balancer.turn.clone());
-        Some(Turn { queue, takes })
+        let queue = Some(balancer.write_lock.clone());
+        Some(PendingWrite { queue, takes })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The control handle, from Rust and over HTTP; fixtures; the fleet; the same run twice.
 
+use bowline_simulator::control::Control as _;
 use bowline_simulator::machines::Power;
 use bowline_simulator::testing::documented;
 
@@ -263,7 +264,8 @@ async fn metadata_tell_the_zone_that_was_said() {
     let world = World::simulated(1);
     let metadata = Metadata::new("ch-dk-2", I1);
     let _server = Server::builder(&world, metadata.clone()).pipe("metadata.exoscale.com:80");
-    let place = bowline_simulator::testing::Place::Pipe(world.clone(), "metadata.exoscale.com:80");
+    let place =
+        bowline_simulator::testing::ServerAddress::Pipe(world.clone(), "metadata.exoscale.com:80");
     let client = bowline_simulator::testing::Client::new(place, None);
     let path = "/latest/meta-data/availability-zone";
     assert_eq!(client.get(path).await.text(), "ch-dk-2");
@@ -289,11 +291,7 @@ async fn transcript() -> String {
     sim.cloud.add_pool(&PoolSpec::named("more", 3)).unwrap();
     sim.get("/v2/instance").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    format!(
-        "{}{}",
-        sim.world.journal.transcript(),
-        sim.cloud.everything()
-    )
+    format!("{}{}", sim.world.journal.transcript(), sim.cloud.state())
 }
 
 #[tokio::test(start_paused = true)]

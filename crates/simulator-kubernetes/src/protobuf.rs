@@ -23,7 +23,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Messages inside messages; the deepest real object (a pod's probe) needs eight.
 const DEEPEST: u8 = 24;
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-const NUMBERS: &str = include_str!("numbers.txt");
+const NUMBERS: &str = include_str!("protobuf/numbers.txt");
 
 /// Why a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,6 +23,8 @@ use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::Notify;
 
+use crate::control::Control;
+
 pub use body::{empty, json, of_type, streamed, text, whole};
 pub use server::{Limits, ServeError, Server, ServerBuilder};
 pub use tls::{Gate, Identity};
@@ -63,7 +65,7 @@ pub struct Never;
 
 /// In the extensions of an answer: its status for the journal, where that of HTTP says nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Told(pub u16);
+pub struct JournalStatus(pub u16);
 
 /// In the extensions of a request: the connection that it came by.
 #[derive(Clone, Debug, Default)]
@@ -121,16 +123,10 @@ pub trait Api: Send + Sync + 'static {
     fn answer<'a>(&'a self, request: http::Request<Bytes>, peer: &'a Peer)
     -> BoxFuture<'a, Answer>;
 
-    /// The whole state as JSON, for `GET /_sim/state`.
-    fn state(&self) -> serde_json::Value;
-
-    /// The control handle over HTTP: `POST /_sim/<verb>` with a JSON body. The serving layer
-    /// answers the words all servers share (faults, delays, journal, reset of these) itself.
-    fn control(&self, verb: &str, body: &serde_json::Value) -> Result<serde_json::Value, String>;
-
-    /// Back to the beginning, for `POST /_sim/reset`. The journal and the faults are cleared by
-    /// the serving layer.
-    fn reset(&self) {}
+    /// Its own part of the control handle; none: it only has what all servers share.
+    fn control(&self) -> Option<&dyn Control> {
+        None
+    }
 
     /// The body of an error that is not the API's own doing (faults), in the API's own form.
     fn error_body(&self, status: http::StatusCode, message: &str) -> serde_json::Value {

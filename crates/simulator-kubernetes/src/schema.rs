@@ -166,7 +166,7 @@ pub fn catalogue() -> &'static Catalogue {
     CATALOGUE.get_or_init(|| load::read(TEXT).unwrap_or_default())
 }
 
-const TEXT: &str = include_str!("types.txt");
+const TEXT: &str = include_str!("schema/types.txt");
 
 /// The OpenAPI package of an API group.
 pub fn package(group: &str) -> String {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::Triton;
 use super::model::{Cloud, Machine};
-use super::refusal::{OrRefusal, Refusal, Reply};
+use super::refusals::{OrRefusal, Refusal, Reply};
 use super::render;
-use super::route::Asked;
+use super::routes::Asked;
 pub(super) use parse::{Parsed, Protocol, Target};
 
 #[derive(Clone, Debug)]

@@ -1,16 +1,16 @@
 //! From a request to an answer: which zone, who asks, for what, and what comes back.
 
-use bowline_simulator::serve::{Body, Encrypted};
+use bowline_simulator::serve::{Answer, Encrypted};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
-use serde_json::{Map, Value, json};
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
 
 use super::calls::call;
 use super::catalog::{TEMPLATES, TYPES, show_kind, show_template, zone_id};
 use super::model::State::{Running, Starting, Stopped, Stopping};
 use super::model::{Cloud, Zone};
 use super::operations::{About, Operation};
-use super::refusal::{OrRefusal, Refusal, answer};
+use super::refusals::{OrRefusal, Refusal, answer};
 use super::render::{Detail, View};
 use super::{Exoscale, signature};
 
@@ -68,14 +68,14 @@ impl Cloud {
 
 impl Exoscale {
     /// Answers a request, and says with which key it was made.
-    pub(super) fn respond(&self, request: &Request<Bytes>) -> (Response<Body>, String) {
+    pub(super) fn respond(&self, request: &Request<Bytes>) -> Answer {
         let mut caller = String::new();
         let result = self.with(|cloud| self.dispatch(cloud, request, &mut caller));
         let response = match result {
             Ok(value) => answer(StatusCode::OK, &value),
             Err(refusal) => refusal.response(),
         };
-        (response, caller)
+        Answer { response, caller }
     }
 
     fn dispatch(
@@ -262,32 +262,6 @@ impl Exoscale {
             _ => Err(Refusal::not_found()),
         }
     }
-
-    /// Everything in all zones.
-    pub(super) fn everything(&self) -> Value {
-        self.with(|cloud| {
-            let zones = cloud.zones.iter().map(|(name, zone)| {
-                let view = View {
-                    cloud,
-                    zone,
-                    now: self.now(),
-                };
-                let operations = zone.operations.all().map(Operation::show);
-                let shown = json!({
-                    "instances": instances(&view, |_| true),
-                    "instance-pools": zone.pools.all().map(|it| view.pool(it)).collect::<Vec<_>>(),
-                    "load-balancers": zone.balancers.all().filter_map(|it| view.balancer(it))
-                        .collect::<Vec<_>>(),
-                    "sks-clusters": zone.clusters.all().map(|it| view.cluster(it)).collect::<Vec<_>>(),
-                    "private-networks": zone.networks.all().map(|it| view.network(it))
-                        .collect::<Vec<_>>(),
-                    "operations": operations.collect::<Vec<_>>(),
-                });
-                (name.clone(), shown)
-            });
-            json!({ "zones": zones.collect::<Map<_, _>>() })
-        })
-    }
 }
 
 /// The host that a request was sent to.
@@ -298,7 +272,10 @@ fn host(request: &Request<Bytes>) -> &str {
     header.or(authority).unwrap_or("exoscale.invalid")
 }
 
-fn instances(view: &View<'_>, wanted: impl Fn(&super::model::Instance) -> bool) -> Vec<Value> {
+pub(super) fn instances(
+    view: &View<'_>,
+    wanted: impl Fn(&super::model::Instance) -> bool,
+) -> Vec<Value> {
     let all = view.zone.instances.all().filter(|it| wanted(it));
     all.map(|it| view.instance(it, Detail::Listed)).collect()
 }

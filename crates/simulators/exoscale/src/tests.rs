@@ -1,8 +1,8 @@
 //! The API over pipes, as callers see it.
 
 mod balancers;
+mod control;
 mod faults;
-mod handle;
 mod instances;
 mod protocol;
 

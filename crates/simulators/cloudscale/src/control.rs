@@ -1,11 +1,11 @@
 //! The control handle: what tests and the sandbox do to the cloud's machines directly.
 //!
-//! Nothing here takes time: a fixture is set, not played.
+//! Nothing here takes time.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_simulator::handle::{HandleError, HandleResult};
+use bowline_simulator::control::{ControlError, ControlResult};
 use serde_json::{Map, Value};
 
 use super::Cloudscale;
@@ -16,7 +16,7 @@ use super::fixture::{InterfaceSpec, MachineSpec};
 use super::interfaces::{PUBLIC, Wanted, WantedAddress};
 use super::model::{Cloud, Status};
 use super::new_server::NewServer;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::servers;
 
 /// Machines that one `count` may ask for.
@@ -36,15 +36,15 @@ pub struct MachineInfo {
 
 impl Cloudscale {
     /// Adds a server that is there at once, and returns its uuid; with `count`, the first one's.
-    pub fn add_server(&self, spec: &MachineSpec) -> HandleResult<String> {
+    pub fn add_server(&self, spec: &MachineSpec) -> ControlResult<String> {
         let added = self.add_servers(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many servers as the specification counts, and returns their uuids.
-    pub fn add_servers(&self, spec: &MachineSpec) -> HandleResult<Vec<String>> {
+    pub fn add_servers(&self, spec: &MachineSpec) -> ControlResult<Vec<String>> {
         let count = spec.count;
-        let failed = |reason: String| HandleError::new("add the machine", &spec.name, reason);
+        let failed = |reason: String| ControlError::new("add the machine", &spec.name, reason);
         if count.is_some_and(|count| count == 0 || count > MOST_MACHINES) {
             return Err(failed(format!(
                 "count must be between 1 and {MOST_MACHINES}"
@@ -67,7 +67,7 @@ impl Cloudscale {
     }
 
     /// Stops a server at once, as a power-off in the guest does.
-    pub fn stop(&self, machine: &str) -> HandleResult {
+    pub fn stop(&self, machine: &str) -> ControlResult {
         self.with("stop", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             Ok(())
@@ -75,7 +75,7 @@ impl Cloudscale {
     }
 
     /// Starts a server at once.
-    pub fn start(&self, machine: &str) -> HandleResult {
+    pub fn start(&self, machine: &str) -> ControlResult {
         self.with("start", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, true, Duration::ZERO, false);
             Ok(())
@@ -83,14 +83,14 @@ impl Cloudscale {
     }
 
     /// Destroys a server, whatever state it is in.
-    pub fn destroy(&self, machine: &str) -> HandleResult {
+    pub fn destroy(&self, machine: &str) -> ControlResult {
         self.with("destroy", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             self.delete_server(cloud, project, uuid)
         })
     }
 
-    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
+    pub fn rename(&self, machine: &str, name: &str) -> ControlResult {
         self.with("rename", machine, |cloud, project, uuid| {
             servers::check_name(name)?;
             let server = cloud
@@ -104,7 +104,7 @@ impl Cloudscale {
 
     /// Moves a server to another zone. Its public addresses change; private networks, which
     /// belong to one zone, are left behind.
-    pub fn migrate(&self, machine: &str, zone: &str) -> HandleResult {
+    pub fn migrate(&self, machine: &str, zone: &str) -> ControlResult {
         self.with("migrate", machine, |cloud, project, uuid| {
             check_zone("zone", zone)?;
             let server = cloud
@@ -122,12 +122,12 @@ impl Cloudscale {
 
     /// Replaces members of the JSON of a server, or of a load balancer or something that belongs to
     /// one, in every answer, to see how callers bear bad data. An empty map makes it whole again.
-    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> HandleResult {
+    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> ControlResult {
         let mut cloud = self.lock();
         let found = cloud.find(machine);
         let found = found.or_else(|| balancers::place_of(&cloud, machine));
         let (project, uuid) = found.ok_or_else(|| {
-            HandleError::new(
+            ControlError::new(
                 "deform",
                 &format!("{machine:?}"),
                 "there is nothing of that uuid, nor exactly one of that name",
@@ -173,9 +173,9 @@ impl Cloudscale {
         task: &'static str,
         machine: &str,
         change: impl FnOnce(&mut Cloud, &str, &str) -> OrRefusal,
-    ) -> HandleResult {
+    ) -> ControlResult {
         let failed =
-            |reason: String| HandleError::new(task, &format!("the machine {machine:?}"), reason);
+            |reason: String| ControlError::new(task, &format!("the machine {machine:?}"), reason);
         let mut cloud = self.lock();
         let missing = "there is none of that uuid, nor exactly one of that name";
         let (project, uuid) = cloud

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bowline_http::Random;
 use bowline_simulator::World;
+use bowline_simulator::control::Control;
 use bowline_simulator::serve::{Answer, Api, Peer};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -115,11 +116,21 @@ impl Api for KubernetesApi {
         .boxed()
     }
 
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
+    }
+
+    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
+        Refusal::of_code(status.as_u16(), message).to_status()
+    }
+}
+
+impl Control for KubernetesApi {
     fn state(&self) -> Value {
         self.store.dump()
     }
 
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "break-watches" => self.break_watches(),
             "compact" => self.compact(),
@@ -146,9 +157,5 @@ impl Api for KubernetesApi {
             }
         }
         Ok(json!({ "revision": self.store.revision() }))
-    }
-
-    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        Refusal::of_code(status.as_u16(), message).to_status()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bowline_simulator::serve::{self, Body, Encrypted};
+use bowline_simulator::serve::{self, Answer, Body, Encrypted};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
@@ -12,7 +12,7 @@ use super::balancers::Pace;
 use super::fields::Fields;
 use super::kinds::{Kind, Sight, canonical, filters, fits, kind_of, list, show};
 use super::model::Cloud;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::render::View;
 use super::servers::Order;
 use super::shelf::{owner, shelf};
@@ -29,7 +29,7 @@ struct Asked<'a> {
 
 impl Cloudscale {
     /// Answers a request, and says on whose behalf it was made.
-    pub(super) fn respond(&self, request: &Request<Bytes>) -> (Response<Body>, String) {
+    pub(super) fn respond(&self, request: &Request<Bytes>) -> Answer {
         let mut caller = String::new();
         let result = if request.method() == Method::OPTIONS {
             Ok(nothing())
@@ -49,7 +49,7 @@ impl Cloudscale {
                 .headers_mut()
                 .insert(name, HeaderValue::from_static(value));
         }
-        (response, caller)
+        Answer { response, caller }
     }
 
     pub(super) fn authenticate(&self, request: &Request<Bytes>) -> OrRefusal<&Token> {
@@ -240,41 +240,6 @@ impl Cloudscale {
         }
         self.order_server(&mut self.lock(), asked.project, id, order)?;
         Ok(nothing())
-    }
-
-    /// Everything that all projects have.
-    pub(super) fn everything(&self) -> Value {
-        let cloud = self.lock();
-        let now = self.now();
-        let url = self.config.public_url.as_deref().unwrap_or_default();
-        let base = format!("{}/v1", url.trim_end_matches('/'));
-        let projects = cloud.projects.keys().map(|project| {
-            let view = View {
-                cloud: &cloud,
-                project,
-                base: &base,
-                now,
-            };
-            let kinds = [
-                ("servers", Kind::Servers),
-                ("networks", Kind::Networks),
-                ("subnets", Kind::Subnets),
-                ("server-groups", Kind::Groups),
-                ("floating-ips", Kind::FloatingIps),
-                ("load-balancers", Kind::Balancers),
-                ("pools", Kind::Pools),
-                ("listeners", Kind::Listeners),
-                ("health-monitors", Kind::Monitors),
-            ];
-            let lists = kinds.map(|(name, kind)| (name.to_owned(), list(&view, kind).into()));
-            let mut lists: serde_json::Map<_, _> = lists.into_iter().collect();
-            let pools = cloud.projects.get(project).into_iter();
-            let pools = pools.flat_map(|project| project.pools.all());
-            let members = pools.flat_map(|pool| list(&view, Kind::Members(&pool.uuid)));
-            lists.insert("pool-members".to_owned(), members.collect());
-            (project.clone(), Value::Object(lists))
-        });
-        serde_json::json!({"projects": projects.collect::<serde_json::Map<_, _>>()})
     }
 }
 

@@ -6,7 +6,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::{HandleError, HandleResult};
+use bowline_simulator::control::{ControlError, ControlResult};
 use serde_json::{Map, Value};
 
 use super::config::{Key, Quirks, Timings};
@@ -21,12 +21,12 @@ impl Exoscale {
         sort: Sort,
         name: &str,
         work: impl FnOnce(&mut Zone, &str) -> Option<T>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         let done = self.with(|cloud| {
             let (zone, id) = cloud.find(name, sort)?;
             work(cloud.zones.get_mut(&zone)?, &id)
         });
-        done.ok_or_else(|| HandleError::unknown(task, sort.noun(), name))
+        done.ok_or_else(|| ControlError::unknown(task, sort.noun(), name))
     }
 
     fn change_instance(
@@ -34,14 +34,14 @@ impl Exoscale {
         task: &'static str,
         machine: &str,
         work: impl FnOnce(&mut Instance),
-    ) -> HandleResult {
+    ) -> ControlResult {
         self.change(task, Sort::Instance, machine, |zone, id| {
             zone.instances.get_mut(id).map(work)
         })
     }
 
     /// Gives an instance another state at once.
-    pub fn set_state(&self, machine: &str, state: State) -> HandleResult {
+    pub fn set_state(&self, machine: &str, state: State) -> ControlResult {
         self.change(
             "change the state of",
             Sort::Instance,
@@ -54,17 +54,17 @@ impl Exoscale {
     }
 
     /// Stops an instance at once.
-    pub fn stop(&self, machine: &str) -> HandleResult {
+    pub fn stop(&self, machine: &str) -> ControlResult {
         self.set_state(machine, State::Stopped)
     }
 
     /// Starts an instance at once.
-    pub fn start(&self, machine: &str) -> HandleResult {
+    pub fn start(&self, machine: &str) -> ControlResult {
         self.set_state(machine, State::Running)
     }
 
     /// Destroys an instance at once: it is answered with 404. Its pool becomes smaller.
-    pub fn destroy(&self, machine: &str) -> HandleResult {
+    pub fn destroy(&self, machine: &str) -> ControlResult {
         self.change("destroy", Sort::Instance, machine, |zone, id| {
             let pool = zone.instances.get(id).and_then(|it| it.pool.clone());
             if let Some(pool) = pool.and_then(|pool| zone.pools.get_mut(&pool)) {
@@ -75,19 +75,19 @@ impl Exoscale {
         })
     }
 
-    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
+    pub fn rename(&self, machine: &str, name: &str) -> ControlResult {
         self.change_instance("rename", machine, |it| name.clone_into(&mut it.name))
     }
 
     /// Gives an instance another public address, or none.
-    pub fn set_public_ip(&self, machine: &str, address: Option<Ipv4Addr>) -> HandleResult {
+    pub fn set_public_ip(&self, machine: &str, address: Option<Ipv4Addr>) -> ControlResult {
         self.change_instance("change the address of", machine, |it| {
             it.public_ip = address;
         })
     }
 
     /// Gives an instance an IPv6 address, or none.
-    pub fn set_ipv6(&self, machine: &str, address: Option<Ipv6Addr>) -> HandleResult {
+    pub fn set_ipv6(&self, machine: &str, address: Option<Ipv6Addr>) -> ControlResult {
         self.change_instance("change the address of", machine, |it| {
             it.ipv6 = address;
             it.assignment = match (it.public_ip, address) {
@@ -99,13 +99,13 @@ impl Exoscale {
     }
 
     /// Puts an instance into these private networks (by id or name) and no others.
-    pub fn set_private_networks(&self, machine: &str, networks: &[&str]) -> HandleResult {
+    pub fn set_private_networks(&self, machine: &str, networks: &[&str]) -> ControlResult {
         let ids = self.with(|cloud| {
             let ids = networks.iter().map(|name| cloud.find(name, Sort::Network));
             ids.collect::<Option<Vec<_>>>()
         });
         let ids = ids.ok_or_else(|| {
-            HandleError::new(
+            ControlError::new(
                 "attach",
                 &format!("the instance {machine:?}"),
                 "a network of these does not exist",
@@ -119,10 +119,10 @@ impl Exoscale {
     }
 
     /// Leases an address of a private network (by id or name) to an instance.
-    pub fn lease(&self, network: &str, machine: &str, address: Ipv4Addr) -> HandleResult {
+    pub fn lease(&self, network: &str, machine: &str, address: Ipv4Addr) -> ControlResult {
         let found = self.with(|cloud| cloud.find(machine, Sort::Instance));
         let (_, instance) = found.ok_or_else(|| {
-            HandleError::new(
+            ControlError::new(
                 "lease an address to",
                 &format!("the instance {machine:?}"),
                 "there is no such instance",
@@ -137,7 +137,7 @@ impl Exoscale {
     }
 
     /// Puts an instance into a pool (by id or name), or out of any.
-    pub fn set_pool_of(&self, machine: &str, pool: Option<&str>) -> HandleResult {
+    pub fn set_pool_of(&self, machine: &str, pool: Option<&str>) -> ControlResult {
         let pool = match pool {
             Some(pool) => {
                 let id = self.change("use", Sort::Pool, pool, |_, id| Some(id.to_owned()));
@@ -149,7 +149,7 @@ impl Exoscale {
     }
 
     /// Removes a pool with its members, whoever holds on to it.
-    pub fn remove_pool(&self, pool: &str) -> HandleResult {
+    pub fn remove_pool(&self, pool: &str) -> ControlResult {
         self.change("remove", Sort::Pool, pool, |zone, id| {
             let members: Vec<String> = zone.members(id).map(|it| it.id.clone()).collect();
             zone.lose_instances(&members);
@@ -158,7 +158,7 @@ impl Exoscale {
     }
 
     /// Removes a load balancer with its services, as somebody else may.
-    pub fn remove_balancer(&self, balancer: &str) -> HandleResult {
+    pub fn remove_balancer(&self, balancer: &str) -> ControlResult {
         self.change("remove", Sort::Balancer, balancer, |zone, id| {
             zone.balancers.remove(id).map(|_| ())
         })
@@ -169,26 +169,26 @@ impl Exoscale {
         task: &'static str,
         balancer: &str,
         work: impl FnOnce(&mut Balancer),
-    ) -> HandleResult {
+    ) -> ControlResult {
         self.change(task, Sort::Balancer, balancer, |zone, id| {
             zone.balancers.get_mut(id).map(work)
         })
     }
 
     /// Renames a load balancer, as somebody else may.
-    pub fn rename_balancer(&self, balancer: &str, name: &str) -> HandleResult {
+    pub fn rename_balancer(&self, balancer: &str, name: &str) -> ControlResult {
         self.change_balancer_of("rename", balancer, |it| name.clone_into(&mut it.name))
     }
 
     /// Describes a load balancer, as somebody else may.
-    pub fn describe_balancer(&self, balancer: &str, text: &str) -> HandleResult {
+    pub fn describe_balancer(&self, balancer: &str, text: &str) -> ControlResult {
         self.change_balancer_of("describe", balancer, |it| {
             it.description = Some(text.to_owned()).filter(|text| !text.is_empty());
         })
     }
 
     /// Gives a load balancer these labels and no others.
-    pub fn label_balancer(&self, balancer: &str, labels: &[(&str, &str)]) -> HandleResult {
+    pub fn label_balancer(&self, balancer: &str, labels: &[(&str, &str)]) -> ControlResult {
         let labels = labels
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -196,7 +196,7 @@ impl Exoscale {
     }
 
     /// Removes a service of a load balancer, by its id or name.
-    pub fn remove_service(&self, balancer: &str, service: &str) -> HandleResult {
+    pub fn remove_service(&self, balancer: &str, service: &str) -> ControlResult {
         self.change_balancer_of("change", balancer, |it| {
             it.services
                 .retain(|one| one.id != service && one.name != service);
@@ -204,7 +204,7 @@ impl Exoscale {
     }
 
     /// Changes the target port of a service (by id or name), as somebody else may.
-    pub fn retarget_service(&self, balancer: &str, service: &str, port: u16) -> HandleResult {
+    pub fn retarget_service(&self, balancer: &str, service: &str, port: u16) -> ControlResult {
         self.change_balancer_of("change", balancer, |it| {
             let meant = |one: &&mut Service| one.id == service || one.name == service;
             it.services
@@ -276,7 +276,7 @@ impl Exoscale {
 
     /// The kubelet of an instance: its Node has the instance's name in lower case, and its firmware
     /// tells the instance's id.
-    pub fn kubelet(&self, machine: &str) -> HandleResult<KubeletSpec> {
+    pub fn kubelet(&self, machine: &str) -> ControlResult<KubeletSpec> {
         self.change("find", Sort::Instance, machine, |zone, id| {
             let instance = zone.instances.get(id)?;
             let v4 = instance.public_ip.map(Into::into);

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use bowline_simulator::KubeletSpec;
-use bowline_simulator::handle::{HandleError, HandleResult};
+use bowline_simulator::control::{ControlError, ControlResult};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ impl Triton {
         machine: &str,
         parts: &[&'static str],
         work: impl FnOnce(&mut Machine) -> T,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         let now = self.now();
         let done = self.with(|cloud| {
             let id = cloud.find_machine(machine)?;
@@ -35,11 +35,11 @@ impl Triton {
             }
             Some(done)
         });
-        done.ok_or_else(|| HandleError::unknown(task, "machine", machine))
+        done.ok_or_else(|| ControlError::unknown(task, "machine", machine))
     }
 
     /// Gives a machine another state at once.
-    pub fn set_state(&self, machine: &str, state: State) -> HandleResult {
+    pub fn set_state(&self, machine: &str, state: State) -> ControlResult {
         let parts = ["state", "zone_state", "tags"];
         self.change("change the state of", machine, &parts, |it| {
             it.state = state;
@@ -47,23 +47,23 @@ impl Triton {
     }
 
     /// Stops a machine at once.
-    pub fn stop(&self, machine: &str) -> HandleResult {
+    pub fn stop(&self, machine: &str) -> ControlResult {
         self.set_state(machine, State::Stopped)
     }
 
     /// Starts a machine at once.
-    pub fn start(&self, machine: &str) -> HandleResult {
+    pub fn start(&self, machine: &str) -> ControlResult {
         self.set_state(machine, State::Running)
     }
 
     /// Destroys a machine at once: it is answered with 410.
-    pub fn destroy(&self, machine: &str) -> HandleResult {
+    pub fn destroy(&self, machine: &str) -> ControlResult {
         let parts = ["state", "zone_state", "destroyed"];
         self.change("destroy", machine, &parts, |it| it.state = State::Deleted)
     }
 
     /// Makes a machine one that could not be made.
-    pub fn fail(&self, machine: &str) -> HandleResult {
+    pub fn fail(&self, machine: &str) -> ControlResult {
         self.set_state(machine, State::Failed)
     }
 
@@ -73,7 +73,7 @@ impl Triton {
     }
 
     /// Forgets a machine without a trace, as if it had never been: 404.
-    pub fn forget(&self, machine: &str) -> HandleResult {
+    pub fn forget(&self, machine: &str) -> ControlResult {
         self.destroy(machine)?;
         self.with(|cloud| {
             cloud
@@ -83,26 +83,26 @@ impl Triton {
         Ok(())
     }
 
-    pub fn rename(&self, machine: &str, name: &str) -> HandleResult {
+    pub fn rename(&self, machine: &str, name: &str) -> ControlResult {
         self.change("rename", machine, &["alias"], |it| {
             name.clone_into(&mut it.name);
         })
     }
 
     /// Moves a machine to another physical server.
-    pub fn migrate(&self, machine: &str, compute_node: &str) -> HandleResult {
+    pub fn migrate(&self, machine: &str, compute_node: &str) -> ControlResult {
         self.change("migrate", machine, &["server_uuid"], |it| {
             it.compute_node = Some(compute_node.to_owned());
         })
     }
 
     /// Replaces all tags of a machine, as somebody else's tool may.
-    pub fn replace_tags(&self, machine: &str, tags: Map<String, Value>) -> HandleResult {
+    pub fn replace_tags(&self, machine: &str, tags: Map<String, Value>) -> ControlResult {
         self.change("tag", machine, &["tags"], |it| it.tags = tags)
     }
 
     /// Sets one tag of a machine, or with none removes it.
-    pub fn set_tag(&self, machine: &str, key: &str, value: Option<Value>) -> HandleResult {
+    pub fn set_tag(&self, machine: &str, key: &str, value: Option<Value>) -> ControlResult {
         self.change("tag", machine, &["tags"], |it| match value {
             Some(value) => drop(it.tags.insert(key.to_owned(), value)),
             None => drop(it.tags.remove(key)),
@@ -110,7 +110,7 @@ impl Triton {
     }
 
     /// Sets one key of a machine's metadata, or with none removes it.
-    pub fn set_metadata(&self, machine: &str, key: &str, value: Option<&str>) -> HandleResult {
+    pub fn set_metadata(&self, machine: &str, key: &str, value: Option<&str>) -> ControlResult {
         let parts = ["customer_metadata"];
         self.change(
             "change the metadata of",
@@ -124,7 +124,7 @@ impl Triton {
     }
 
     /// Switches a machine's firewall.
-    pub fn set_firewall(&self, machine: &str, on: bool) -> HandleResult {
+    pub fn set_firewall(&self, machine: &str, on: bool) -> ControlResult {
         let parts = ["firewall_enabled"];
         self.change("change the firewall of", machine, &parts, |it| {
             it.firewall = on;
@@ -132,13 +132,13 @@ impl Triton {
     }
 
     /// Protects a machine from deletion, or no longer.
-    pub fn protect(&self, machine: &str, on: bool) -> HandleResult {
+    pub fn protect(&self, machine: &str, on: bool) -> ControlResult {
         let parts = ["indestructible_zoneroot"];
         self.change("protect", machine, &parts, |it| it.protected = on)
     }
 
     /// Gives one card of a machine another address, or a word such as `dhcp`.
-    pub fn set_address(&self, machine: &str, card: usize, address: &str) -> HandleResult {
+    pub fn set_address(&self, machine: &str, card: usize, address: &str) -> ControlResult {
         self.change("change the address of", machine, &["nics"], |it| {
             if let Some(nic) = it.nics.get_mut(card) {
                 address.clone_into(&mut nic.ip);
@@ -147,14 +147,14 @@ impl Triton {
     }
 
     /// Gives a machine another package name, which may be empty.
-    pub fn set_package(&self, machine: &str, package: &str) -> HandleResult {
+    pub fn set_package(&self, machine: &str, package: &str) -> ControlResult {
         self.change("resize", machine, &["tags"], |it| {
             package.clone_into(&mut it.package);
         })
     }
 
     /// Makes the image of a machine unknown: every call below it is 404, though it lives.
-    pub fn lose_image(&self, machine: &str, lost: bool) -> HandleResult {
+    pub fn lose_image(&self, machine: &str, lost: bool) -> ControlResult {
         self.change("lose the image of", machine, &[], |it| it.image_lost = lost)
     }
 
@@ -225,7 +225,7 @@ impl Triton {
     }
 
     /// Switches DNS names of an account on or off.
-    pub fn enable_names(&self, account: &str, on: bool) -> HandleResult {
+    pub fn enable_names(&self, account: &str, on: bool) -> ControlResult {
         let now = self.now();
         self.change_account("change", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
@@ -237,7 +237,7 @@ impl Triton {
     }
 
     /// Gives an account (also) this key: a line as in `authorized_keys`.
-    pub fn add_key(&self, account: &str, line: &str) -> HandleResult {
+    pub fn add_key(&self, account: &str, line: &str) -> ControlResult {
         let keys = self.keys(&[line.to_owned()]);
         self.change_account("give a key to", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
@@ -248,7 +248,7 @@ impl Triton {
     }
 
     /// Takes all keys away from an account.
-    pub fn remove_keys(&self, account: &str) -> HandleResult {
+    pub fn remove_keys(&self, account: &str) -> ControlResult {
         self.change_account("take the keys from", account, |cloud, login| {
             if let Some(account) = cloud.accounts.get_mut(login) {
                 account.keys.clear();
@@ -262,7 +262,7 @@ impl Triton {
         task: &'static str,
         account: &str,
         work: impl FnOnce(&mut Cloud, &str) -> Result<(), String>,
-    ) -> HandleResult {
+    ) -> ControlResult {
         let done = self.with(|cloud| {
             if cloud.accounts.contains_key(account) {
                 work(cloud, account)
@@ -270,11 +270,11 @@ impl Triton {
                 Err("there is none of that login".to_owned())
             }
         });
-        done.map_err(|reason| HandleError::new(task, &format!("the account {account:?}"), reason))
+        done.map_err(|reason| ControlError::new(task, &format!("the account {account:?}"), reason))
     }
 
     /// Replaces the routes of a network (by id or name), as somebody else may.
-    pub fn set_routes(&self, network: &str, routes: &[(&str, &str)]) -> HandleResult {
+    pub fn set_routes(&self, network: &str, routes: &[(&str, &str)]) -> ControlResult {
         let routes = routes
             .iter()
             .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()));
@@ -284,7 +284,7 @@ impl Triton {
             cloud.networks.get_mut(&id)?.routes = routes;
             Some(())
         });
-        done.ok_or_else(|| HandleError::unknown("change the routes of", "network", network))
+        done.ok_or_else(|| ControlError::unknown("change the routes of", "network", network))
     }
 
     /// Enables or disables a firewall rule by hand; false if there is none of that id.
@@ -312,7 +312,7 @@ impl Triton {
 
     /// The kubelet of a machine: its Node has the machine's name in lower case, and its firmware tells
     /// the machine's id.
-    pub fn kubelet(&self, machine: &str) -> HandleResult<KubeletSpec> {
+    pub fn kubelet(&self, machine: &str) -> ControlResult<KubeletSpec> {
         self.change("find", machine, &[], |it| KubeletSpec {
             node_name: it.name.to_lowercase(),
             machine_id: machine_id(&it.id),

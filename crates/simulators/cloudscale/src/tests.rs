@@ -2,16 +2,16 @@
 
 mod balancers;
 mod children;
+mod control;
 mod drift;
 mod fixture;
-mod handle;
 mod networks;
 mod protocol;
 mod refusals;
 mod servers;
 mod story;
-mod turns;
 mod words;
+mod write_locks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use bowline_simulator::fixture::parse;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::Server;
-use bowline_simulator::testing::{Client, Place, Reply};
+use bowline_simulator::testing::{Client, Reply, ServerAddress};
 use bowline_simulator::{rows, shows};
 use serde_json::{Value, json};
 
@@ -47,7 +47,10 @@ impl Harness {
         let fixture: Fixture = parse("test", fixture).unwrap();
         let cloud = Cloudscale::from_fixture(&world, fixture).unwrap();
         let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
-        let client = Client::new(Place::Pipe(world.clone(), AUTHORITY), Some(DEFAULT_TOKEN));
+        let client = Client::new(
+            ServerAddress::Pipe(world.clone(), AUTHORITY),
+            Some(DEFAULT_TOKEN),
+        );
         Self {
             world,
             cloud,
@@ -57,7 +60,7 @@ impl Harness {
     }
 
     fn as_token(&self, token: Option<&str>) -> Client {
-        Client::new(self.client.place.clone(), token)
+        Client::new(self.client.address.clone(), token)
     }
 
     async fn get(&self, path: &str) -> Value {

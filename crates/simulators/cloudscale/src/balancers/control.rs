@@ -1,10 +1,10 @@
 //! The control handle: what tests and the sandbox do to load balancers behind everybody's back.
 //!
-//! Nothing here takes time, waits for a turn or leaves a load balancer busy.
+//! Nothing here takes time, waits for another write or leaves a load balancer busy.
 
 use std::net::IpAddr;
 
-use bowline_simulator::handle::by_id_or_name;
+use bowline_simulator::control::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -14,9 +14,9 @@ use super::{Pace, find};
 use crate::config::{BalancerTimings, Quirks};
 use crate::fields::Fields;
 use crate::model::{Cloud, Project, Target};
-use crate::refusal::{OrRefusal, Refusal};
-use crate::shelf::{Kept, Thing, owner};
-use crate::{Cloudscale, HandleError, HandleResult};
+use crate::refusals::{OrRefusal, Refusal};
+use crate::shelf::{Kept, Patchable, owner};
+use crate::{Cloudscale, ControlError, ControlResult};
 
 /// What a uuid belongs to.
 enum Found {
@@ -29,21 +29,21 @@ enum Found {
 
 impl Cloudscale {
     /// Adds a load balancer with everything that belongs to it, ready at once; returns its uuid.
-    pub fn add_balancer(&self, spec: &BalancerSpec) -> HandleResult<String> {
+    pub fn add_balancer(&self, spec: &BalancerSpec) -> ControlResult<String> {
         let mut cloud = self.lock();
         let made = self.make_balancer(&mut cloud, spec);
         made.map_err(|refusal| failed("add the load balancer", &spec.name, &refusal))
     }
 
     /// Adds a pool with everything that belongs to it; returns its uuid.
-    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> HandleResult<String> {
+    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> ControlResult<String> {
         self.on_balancer("add a pool to", balancer, |cloud, project, uuid| {
             self.make_pool(cloud, project, uuid, spec)
         })
     }
 
     /// Adds a member to a pool; returns its uuid.
-    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> HandleResult<String> {
+    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> ControlResult<String> {
         self.on("add a member to", pool, |cloud, project, uuid, found| {
             let Found::Pool = found else {
                 return Err(Refusal::state("it is not a pool"));
@@ -53,7 +53,7 @@ impl Cloudscale {
     }
 
     /// Adds a listener to a pool, or to a load balancer itself; returns its uuid.
-    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> HandleResult<String> {
+    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> ControlResult<String> {
         self.on("add a listener to", to, |cloud, project, uuid, found| {
             let key = match found {
                 Found::Pool => "pool",
@@ -66,7 +66,7 @@ impl Cloudscale {
 
     /// Changes attributes of a load balancer, pool, member, listener or monitor, also those that
     /// the API lets nobody change.
-    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> HandleResult {
+    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> ControlResult {
         self.on("edit", id, |cloud, project, uuid, found| {
             let fields = Fields::of(attributes.clone());
             let owner = owner(cloud, project)?;
@@ -79,7 +79,7 @@ impl Cloudscale {
 
     /// Removes a load balancer, pool, member, listener or monitor with what belongs to it. What it
     /// occupied is free at once.
-    pub fn remove(&self, id: &str) -> HandleResult {
+    pub fn remove(&self, id: &str) -> ControlResult {
         self.on("remove", id, |cloud, project, uuid, found| match found {
             Found::Balancer => self.delete_balancer(cloud, project, uuid, Pace::Hand),
             Found::Pool => self.delete_pool(cloud, project, uuid, Pace::Hand),
@@ -90,7 +90,7 @@ impl Cloudscale {
     }
 
     /// Leaves a load balancer `changing` until it is thawed: being made if it is, else busy.
-    pub fn freeze_balancer(&self, balancer: &str) -> HandleResult {
+    pub fn freeze_balancer(&self, balancer: &str) -> ControlResult {
         let now = self.now();
         self.on_balancer("freeze", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -103,7 +103,7 @@ impl Cloudscale {
     }
 
     /// Ends whatever keeps a load balancer `changing`.
-    pub fn thaw_balancer(&self, balancer: &str) -> HandleResult {
+    pub fn thaw_balancer(&self, balancer: &str) -> ControlResult {
         let now = self.now();
         self.on_balancer("thaw", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -118,7 +118,7 @@ impl Cloudscale {
         &self,
         balancer: &str,
         status: Option<BalancerStatus>,
-    ) -> HandleResult {
+    ) -> ControlResult {
         self.on_balancer("set the status of", balancer, |cloud, project, uuid| {
             find(cloud, project, uuid)?.forced = status;
             Ok(())
@@ -154,7 +154,7 @@ impl Cloudscale {
 
     /// Points a floating IP to a server or load balancer (by uuid, or by a name that only one
     /// has), or to nothing, which the API does not do.
-    pub fn assign_floating_ip(&self, address: IpAddr, to: Option<&str>) -> HandleResult {
+    pub fn assign_floating_ip(&self, address: IpAddr, to: Option<&str>) -> ControlResult {
         let failed =
             |refusal: Refusal| failed("assign the floating IP", &address.to_string(), &refusal);
         let mut cloud = self.lock();
@@ -179,7 +179,7 @@ impl Cloudscale {
         task: &'static str,
         id: &str,
         work: impl FnOnce(&mut Cloud, &str, &str, Found) -> OrRefusal<T>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         let object = format!("{id:?}");
         let mut cloud = self.lock();
         let missing = "there is nothing of that uuid, nor exactly one load balancer of that name";
@@ -194,7 +194,7 @@ impl Cloudscale {
         task: &'static str,
         id: &str,
         work: impl FnOnce(&mut Cloud, &str, &str) -> OrRefusal<T>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         self.on(task, id, |cloud, project, uuid, found| match found {
             Found::Balancer => work(cloud, project, uuid),
             _ => Err(Refusal::state("it is not a load balancer")),
@@ -259,8 +259,8 @@ fn locate(cloud: &Cloud, id: &str) -> Option<(String, String, Found)> {
     Some((project, uuid, Found::Balancer))
 }
 
-fn failed(task: &'static str, object: &str, refusal: &Refusal) -> HandleError {
-    HandleError {
+fn failed(task: &'static str, object: &str, refusal: &Refusal) -> ControlError {
+    ControlError {
         task,
         object: object.to_owned(),
         reason: format!("{}: {}", refusal.key, refusal.message)

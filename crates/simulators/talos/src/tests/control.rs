@@ -1,4 +1,4 @@
-use bowline_simulator::testing::{Client, Place, documented};
+use bowline_simulator::testing::{Client, ServerAddress, documented};
 use bowline_talos_api::specs::{
     ControllerManagerConfigSpec, MemberSpec, PlatformMetadataSpec, SystemInformationSpec,
 };
@@ -106,9 +106,12 @@ async fn two_machines_never_have_one_address() {
 #[tokio::test(start_paused = true)]
 async fn the_control_handle_works_over_http() {
     let sim = Harness::new();
-    let control = Control::new(&sim.talos);
+    let control = ControlServer::new(&sim.talos);
     let _server = Server::builder(&sim.world, control).pipe("control.sim:80");
-    let client = Client::new(Place::Pipe(sim.world.clone(), "control.sim:80"), None);
+    let client = Client::new(
+        ServerAddress::Pipe(sim.world.clone(), "control.sim:80"),
+        None,
+    );
     let post = async |verb: &str, body: Value| {
         let reply = client.call("POST", &format!("/_sim/{verb}"), &body).await;
         (reply.status, reply.json())
