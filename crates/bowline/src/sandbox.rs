@@ -1,12 +1,17 @@
 //! `bowline sandbox`: no cluster, no account, no set-up.
 //!
-//! A cluster and all clouds, or one, come up on loopback, the real manager works on them, and a short
-//! story is played. Afterwards the stage stays, so that people can look around with `kubectl`.
+//! A cluster and all clouds, or one, come up on loopback, and the real manager works on them through a
+//! scripted story. Afterwards everything stays up, so that people can look around with `kubectl`.
+//!
+//! ```text
+//!  selection: which clouds ─▶ harness: cluster, clouds, kubelets, manager ─▶ story: acts, expects
+//!                                      └─▶ observer: watches, prints (display) ─────────┘
+//! ```
 
-mod cast;
 mod display;
+mod harness;
 mod observer;
-mod stage;
+mod selection;
 mod story;
 
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,14 +23,14 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use tokio_util::sync::CancellationToken;
 
-use self::cast::Cast;
 use self::display::{Display, Mark};
+use self::harness::Harness;
 use self::observer::Observer;
-use self::stage::Stage;
+use self::selection::Selection;
 use self::story::Story;
 use crate::{logging, run, signals, simulators};
 
-/// The exit status of a story that was not played to its end: 128 + SIGINT, as shells report it.
+/// The exit status of a story that did not come to its end: 128 + SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
 
 /// The log in the sandbox's folder.
@@ -37,44 +42,44 @@ const NODES: u32 = 3;
 const NODES_OF_EACH: u32 = 2;
 const MOST_OF_EACH: u32 = 300;
 
-/// A cluster and clouds on loopback, and Bowline at work on them.
+/// Run Bowline against a simulated cluster and simulated clouds
 ///
-/// Everything is simulated and in memory: no cluster, no account and no set-up is needed, and
-/// nothing outside this machine is touched. A short story is played, every step is shown as it
-/// happens, and then the sandbox stays up for kubectl until Ctrl-C.
+/// Cluster and clouds run in memory on 127.0.0.1; no cluster, account or set-up is needed, and
+/// nothing outside this machine is changed. The sandbox runs a scripted demo, prints each step as it
+/// happens, and then stays up for kubectl until Ctrl-C.
 ///
-/// Without --cloud, all clouds are in one cluster, one of them with two accounts, and one manager
-/// looks after all by one configuration: each node is initialised by its own cloud and foreign ones
-/// are left alone, each cloud serves its Services with its own nodes, and one cloud fails while
-/// the others go on.
+/// Without --cloud, nodes of all clouds are in one cluster (one cloud has two accounts), and one
+/// manager with one configuration file manages them. Each node is initialised by its own cloud, and
+/// foreign nodes are left alone. Each cloud serves its Services with its own nodes. One cloud fails
+/// while the others go on.
 ///
-/// With --cloud, the manager is told as that cloud's original is: nodes join, a Service gets its
-/// address, a machine stops, a node is replaced, a machine is destroyed, the Service is deleted, a
-/// foreign node is left alone; where there are pools of hosts, a machine migrates, and a pool is
-/// disconnected.
+/// With --cloud, the manager runs with the flags and files of that cloud's original controller
+/// manager. Nodes join, a Service gets its address, a machine stops, a node is replaced, a machine is
+/// destroyed, and the Service is deleted. A cloud with pools of hosts also migrates a machine and
+/// disconnects a pool.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Play the story, print a summary and exit; non-zero if an expectation was not met
+    /// Run the demo, print a summary and exit; the exit code is not 0 if an expectation was not met
     #[arg(long)]
     once: bool,
-    /// How many machines join, from 2 to 2000 (3 unless given), or each of several clouds, from 2 to
-    /// 300 (2 unless given); above 12 only numbers are shown
+    /// The number of machines: with --cloud 2 to 2000 (default 3), otherwise 2 to 300 in each cloud
+    /// (default 2); above 12, changes of single nodes are not printed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=2000))]
     nodes: Option<u32>,
-    /// Draw names and addresses from this seed, so that they are the same in every run
+    /// The seed of IDs and addresses: the same seed gives the same ones in every run
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Which cloud to simulate; all of them unless given
+    /// The cloud to simulate; default: all
     #[arg(
         long,
         value_name = "NAME",
         value_parser = PossibleValuesParser::new(simulators::names())
     )]
     cloud: Option<String>,
-    /// The port of the Kubernetes API on 127.0.0.1; 0 picks a free one
+    /// The port of the Kubernetes API on 127.0.0.1; 0: any free port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Where to put kubeconfig, configuration, secrets and log; a temporary folder unless given
+    /// The folder for kubeconfig, configuration, secrets and log; default: a temporary folder
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
@@ -88,64 +93,64 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
     }
     let folder = Folder::make(arguments.folder.clone())?;
     logging::start_to_file(&folder.path.join(LOG))?;
-    run::block_on(play(arguments, &folder))
+    run::block_on(run_demo(arguments, &folder))
 }
 
-async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
+async fn run_demo(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     let display = Arc::new(Display::stdout());
     let stop = CancellationToken::new();
     signals::listen(stop.clone()).context("listening for signals")?;
-    let cast = Cast::of(arguments.cloud.as_deref())?;
-    let (clouds, nodes) = match cast {
-        Cast::One(_) => ("cloud", NODES),
-        Cast::Several => ("clouds", NODES_OF_EACH),
+    let selection = Selection::of(arguments.cloud.as_deref())?;
+    let (clouds, nodes) = match selection {
+        Selection::One(_) => ("cloud", NODES),
+        Selection::Several => ("clouds", NODES_OF_EACH),
     };
     display.say(&format!(
         "Bowline sandbox: a simulated cluster and {clouds}, and the real controller manager"
     ));
-    let stage = Stage::set_up(cast, &folder.path, arguments.seed, arguments.port).await?;
-    for line in stage.addresses() {
+    let harness = Harness::set_up(selection, &folder.path, arguments.seed, arguments.port).await?;
+    for line in harness.addresses() {
         display.say(&format!("  {line}"));
     }
-    let kubectl = stage.kubectl();
+    let kubectl = harness.kubectl();
     if !arguments.once {
         display.say(&format!("  look around      {kubectl} get nodes --watch"));
     }
     let nodes = arguments.nodes.unwrap_or(nodes);
     let nodes = usize::try_from(nodes).unwrap_or(usize::MAX);
     let observer = Observer::start(
-        &stage.admin()?,
-        stage.sites(),
+        &harness.admin()?,
+        harness.clouds(),
         display.clone(),
         nodes,
         &stop,
     );
-    let mut story = Story::new(stage, observer, display.clone(), nodes);
-    let played = stop.run_until_cancelled(story.play()).await;
-    let stage = story.into_stage();
-    let failures = match played {
+    let mut story = Story::new(harness, observer, display.clone(), nodes);
+    let ended = stop.run_until_cancelled(story.run()).await;
+    let harness = story.into_harness();
+    let failures = match ended {
         Some(Ok(failures)) => failures,
         Some(Err(error)) => {
             // What went wrong matters more than how the rest goes down.
-            let _ = stage.tear_down().await;
+            let _ = harness.tear_down().await;
             return Err(error);
         }
         None => {
-            display.chapter("Interrupted before the story was over");
-            tear_down(stage, &display).await?;
+            display.chapter("Interrupted before the end");
+            tear_down(harness, &display).await?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
     if !arguments.once {
         display.chapter("The sandbox stays up until Ctrl-C");
-        for example in examples(&stage)? {
+        for example in examples(&harness)? {
             display.say(&format!("  {example}"));
         }
-        if let Some(error) = stop.run_until_cancelled(stage.manager_ended()).await {
+        if let Some(error) = stop.run_until_cancelled(harness.manager_ended()).await {
             return Err(error);
         }
     }
-    tear_down(stage, &display).await?;
+    tear_down(harness, &display).await?;
     Ok(if failures == 0 {
         ExitCode::SUCCESS
     } else {
@@ -154,41 +159,41 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
 }
 
 /// What people may like to try: command lines.
-fn examples(stage: &Stage) -> Result<Vec<String>> {
-    let kubectl = stage.kubectl();
-    let mut examples = match stage.cast() {
-        Cast::One(_) => vec![format!("{kubectl} get nodes -o wide")],
-        Cast::Several => vec![format!("{kubectl} get nodes --label-columns site")],
+fn examples(harness: &Harness) -> Result<Vec<String>> {
+    let kubectl = harness.kubectl();
+    let mut examples = match harness.selection() {
+        Selection::One(_) => vec![format!("{kubectl} get nodes -o wide")],
+        Selection::Several => vec![format!("{kubectl} get nodes --label-columns site")],
     };
-    let node = stage.machines().first();
+    let node = harness.machines().first();
     examples.extend(node.map(|name| format!("{kubectl} describe node {name}")));
-    if stage.kind().balancer.is_some() {
+    if harness.kind().balancer.is_some() {
         examples.push(format!(
             "{kubectl} create service loadbalancer shop --tcp=80:8080"
         ));
         examples.push(format!("{kubectl} get services --watch"));
     }
     examples.push(format!("{kubectl} get events"));
-    if matches!(stage.cast(), Cast::Several) {
+    if matches!(harness.selection(), Selection::Several) {
         let program = std::env::current_exe().context("finding the program itself")?;
-        let (program, config) = (program.display(), stage.configuration());
+        let (program, config) = (program.display(), harness.configuration());
         let config = config.display();
         examples.push(format!(
             "{program} explain node under-the-desk --config {config}"
         ));
         examples.push(format!("{program} plan --all --config {config}"));
-        examples.push(format!("curl --insecure {}", stage.readiness_url()));
+        examples.push(format!("curl --insecure {}", harness.readiness_url()));
         examples.push(format!(
-            "edit {config}: take a cloud out, change defaultCloud, or break it; within seconds it is in use, or \
+            "edit {config}: remove a cloud, change defaultCloud, or make an error; within seconds it is in use, or \
              refused with the reason in {log}",
-            log = stage.log().display(),
+            log = harness.log().display(),
         ));
     }
     Ok(examples)
 }
 
-async fn tear_down(stage: Stage, display: &Display) -> Result<()> {
-    stage.tear_down().await.context("stopping")?;
+async fn tear_down(harness: Harness, display: &Display) -> Result<()> {
+    harness.tear_down().await.context("stopping")?;
     display.line(Mark::Good, "stopped cleanly: work finished, lease released");
     Ok(())
 }

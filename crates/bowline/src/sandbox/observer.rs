@@ -1,4 +1,4 @@
-//! Watches the sandbox's cluster as a user would, looks at its clouds, tells what happens, and keeps
+//! Watches the sandbox's cluster as a user would, looks at its clouds, prints what happens, and keeps
 //! the latest view.
 
 mod balancers;
@@ -24,19 +24,19 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::display::{Display, Mark};
-use super::stage::Site;
+use super::harness::SandboxCloud;
 pub(super) use nodes::NodeView;
 pub(super) use services::ServiceView;
 
 /// Above this many nodes only numbers are shown, not every single change.
 const NAMED_NODES: usize = 12;
-/// How often the cloud is looked at, which tells nobody what changes: for a person this is at once.
+/// How often a cloud is polled, as none of them can be watched: for a person this is at once.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What events about the manager's configuration are about.
 pub(super) const CONFIGURATION: &str = "the configuration";
 
-/// How much is told.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detail {
     /// Every change.
@@ -59,14 +59,14 @@ pub(super) struct Views {
     /// The first cloud's routes: where packets for each range go.
     pub routes: BTreeMap<String, String>,
     /// The reasons of events about Services, each with the name of its Service, and about the configuration.
-    pub told: BTreeSet<(String, String)>,
+    pub events: BTreeSet<(String, String)>,
 }
 
 impl Views {
     /// Whether there was an event of that reason about that Service, or about the configuration.
-    pub(super) fn has_told(&self, about: &str, reason: &str) -> bool {
-        let told = |(what, why): &(String, String)| what == about && why == reason;
-        self.told.iter().any(told)
+    pub(super) fn has_event(&self, about: &str, reason: &str) -> bool {
+        let of_that = |(what, why): &(String, String)| what == about && why == reason;
+        self.events.iter().any(of_that)
     }
 
     /// The id of the load balancer whose address that Service shows, and the load balancer.
@@ -111,21 +111,21 @@ impl Observer {
     /// Starts to watch until `stop`.
     pub(super) fn start(
         client: &kube::Client,
-        sites: &[Site],
+        clouds: &[SandboxCloud],
         display: Arc<Display>,
         nodes: usize,
         stop: &CancellationToken,
     ) -> Self {
-        let clouds = sites.iter().map(|site| Watched {
-            name: site.name,
-            cloud: site.cloud().clone(),
-            balancer: site.kind.balancer.map(|words| words.name),
+        let watched = clouds.iter().map(|cloud| Watched {
+            name: cloud.name,
+            cloud: cloud.simulated().clone(),
+            balancer: cloud.kind.balancer.map(|words| words.name),
         });
         let inner = Arc::new(Inner {
             views: watch::Sender::default(),
-            clouds: clouds.collect(),
+            clouds: watched.collect(),
             display,
-            detail: match sites.len() {
+            detail: match clouds.len() {
                 _ if nodes > NAMED_NODES => Detail::Numbers,
                 1 => Detail::Every,
                 _ => Detail::Main,
@@ -185,12 +185,12 @@ impl Inner {
             .send_modify(|views| set(&mut views.services, name, new));
     }
 
-    /// Shows warnings, announcements, and what is told about Services; routine events stay in
+    /// Prints warnings, announcements, and events about Services; routine events stay in
     /// `kubectl get events`.
     fn event(&self, event: &Event, there: bool) {
         let reason = event.reason.clone().unwrap_or_default();
         let warning = event.type_.as_deref() == Some("Warning");
-        let service = services::told_about(event);
+        let service = services::service_of(event);
         let configuration = reason.starts_with("Configuration");
         let matters = warning || configuration || reason == "DeletingNode";
         if !there || !(matters || service.is_some()) {
@@ -212,8 +212,9 @@ impl Inner {
         }
         let about = service.or_else(|| configuration.then(|| CONFIGURATION.to_owned()));
         if let Some(about) = about {
-            let told = (about, reason);
-            self.views.send_if_modified(|views| views.told.insert(told));
+            let event = (about, reason);
+            self.views
+                .send_if_modified(|views| views.events.insert(event));
         }
     }
 
@@ -225,8 +226,8 @@ impl Inner {
         }
     }
 
-    /// Looks at the clouds. Done before anything else is told as well, so that what happened first is
-    /// told first.
+    /// Looks at the clouds. Done before anything else is printed as well, so that what happened first
+    /// is printed first.
     fn look(&self) {
         self.look_at_routes();
         for watched in &self.clouds {

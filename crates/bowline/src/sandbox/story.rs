@@ -1,4 +1,4 @@
-//! The story the sandbox plays, and what it expects at every turn.
+//! The scripted story of the sandbox, chapter by chapter, and what is expected in each.
 
 mod extras;
 mod nodes;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::cast::Cast;
 use super::display::{Display, Mark};
+use super::harness::Harness;
 use super::observer::{Observer, Views};
-use super::stage::Stage;
+use super::selection::Selection;
 
 /// How long a single expectation may take. The slowest is the deletion, which waits for the
 /// kubelet's silence (10 s here), the node's least age (60 s) and two looks (10 s apart).
@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// How often the live line is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// Plays the story and judges it.
+/// Runs the story and judges it.
 pub(super) struct Story {
-    stage: Stage,
+    harness: Harness,
     observer: Observer,
     display: Arc<Display>,
     nodes: usize,
@@ -35,15 +35,14 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// A story on that stage.
     pub(super) fn new(
-        stage: Stage,
+        harness: Harness,
         observer: Observer,
         display: Arc<Display>,
         nodes: usize,
     ) -> Self {
         Self {
-            stage,
+            harness,
             observer,
             display,
             nodes,
@@ -53,26 +52,25 @@ impl Story {
         }
     }
 
-    /// Plays it from beginning to end, or until the manager ends, which it should not; gives how
+    /// Runs it from beginning to end, or until the manager ends, which it should not; gives how
     /// many expectations failed.
-    pub(super) async fn play(&mut self) -> Result<usize> {
-        let ended = self.stage.manager_ended();
+    pub(super) async fn run(&mut self) -> Result<usize> {
+        let ended = self.harness.manager_ended();
         tokio::select! {
             biased;
             error = ended => Err(error),
-            played = self.chapters() => played,
+            ended = self.chapters() => ended,
         }
     }
 
-    /// What the story was played on.
-    pub(super) fn into_stage(self) -> Stage {
-        self.stage
+    pub(super) fn into_harness(self) -> Harness {
+        self.harness
     }
 
     async fn chapters(&mut self) -> Result<usize> {
-        match self.stage.cast() {
-            Cast::One(_) => self.of_one_cloud().await?,
-            Cast::Several => self.of_several_clouds().await?,
+        match self.harness.selection() {
+            Selection::One(_) => self.of_one_cloud().await?,
+            Selection::Several => self.of_several_clouds().await?,
         }
         self.summary();
         Ok(self.failures)
@@ -80,7 +78,7 @@ impl Story {
 
     /// A cloud without load balancers, or without what only some have, has a shorter story.
     async fn of_one_cloud(&mut self) -> Result<()> {
-        let (kind, cloud) = (self.stage.kind(), self.stage.cloud());
+        let (kind, cloud) = (self.harness.kind(), self.harness.cloud());
         let balancer = kind.balancer;
         self.nodes_join().await?;
         if let Some(balancer) = balancer {
@@ -119,7 +117,7 @@ impl Story {
 
     fn summary(&mut self) {
         self.display.chapter("What it took");
-        let costs = self.stage.costs();
+        let costs = self.harness.costs();
         let calls = match costs.cloud_calls.as_slice() {
             [(_, calls)] => format!("{calls} calls to the cloud"),
             several => {

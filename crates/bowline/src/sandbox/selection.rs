@@ -1,4 +1,5 @@
-//! Who plays: one cloud alone, told as its original is, or several at once with one configuration.
+//! Which clouds are in the sandbox: one, whose manager gets the flags and files of its original, or all, with
+//! one configuration.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -48,16 +49,16 @@ fn several() -> impl Iterator<Item = (&'static NamedAccount, &'static SimulatorK
     all.flat_map(|kind| kind.accounts.iter().map(move |account| (account, kind)))
 }
 
-/// Who plays.
+/// Which clouds are in the sandbox.
 #[derive(Clone, Copy)]
-pub(super) enum Cast {
+pub(super) enum Selection {
     /// This cloud.
     One(&'static SimulatorKind),
     Several,
 }
 
-impl Cast {
-    /// Who plays if that cloud is named, or none.
+impl Selection {
+    /// That cloud, or all.
     pub(super) fn of(cloud: Option<&str>) -> Result<Self> {
         match cloud {
             Some(name) => Ok(Self::One(simulators::named(name)?)),
@@ -105,9 +106,9 @@ impl Cast {
     }
 }
 
-/// What a manager of several clouds is told.
-pub(super) struct Plot {
-    /// What each cloud is told.
+/// What the configuration of a manager of several clouds is made of.
+pub(super) struct ManagerConfiguration {
+    /// The settings of each cloud.
     pub sections: Vec<(&'static str, Section)>,
     /// Who the manager is.
     pub kubeconfig: PathBuf,
@@ -115,7 +116,7 @@ pub(super) struct Plot {
     pub port: u16,
 }
 
-impl Plot {
+impl ManagerConfiguration {
     /// Its configuration, with these clouds.
     pub(super) fn configuration(&self, with: impl Fn(&str) -> bool) -> String {
         let sections = self.sections.iter().filter(|(name, _)| with(name));
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_cloud_plays_and_one_kind_does_with_two_accounts() {
-        let parts = Cast::Several.clouds();
+        let parts = Selection::Several.clouds();
         let names: BTreeSet<&str> = parts.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), parts.len());
         let kinds: BTreeSet<&str> = parts.iter().map(|(_, kind)| kind.server.name).collect();

@@ -1,4 +1,4 @@
-//! One simulated cloud of the stage, and its machines.
+//! One simulated cloud of the sandbox, and its machines.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use bowline_simulator_kubernetes::fleet::Fleet;
 const UNAVAILABLE: u16 = 503;
 
 /// One simulated cloud, and its machines.
-pub(in crate::sandbox) struct Site {
+pub(in crate::sandbox) struct SandboxCloud {
     /// What it is called.
     pub name: &'static str,
     /// What kind of cloud it is.
@@ -31,7 +31,7 @@ pub(in crate::sandbox) struct Site {
     ids: BTreeMap<String, String>,
 }
 
-impl Site {
+impl SandboxCloud {
     /// Starts its simulator, the one of that number.
     pub(super) async fn start(
         world: &World,
@@ -65,7 +65,7 @@ impl Site {
     }
 
     /// The cloud behind its API.
-    pub(in crate::sandbox) fn cloud(&self) -> &Arc<dyn SimulatedCloud> {
+    pub(in crate::sandbox) fn simulated(&self) -> &Arc<dyn SimulatedCloud> {
         &self.running.cloud
     }
 
@@ -84,7 +84,7 @@ impl Site {
     /// Makes a machine, starts a kubelet on it, and gives its name.
     pub(super) fn boot(&mut self, fleet: &Fleet) -> Result<String> {
         let name = self.next_name();
-        let kubelet = self.cloud().boot(&name)?;
+        let kubelet = self.simulated().boot(&name)?;
         self.join(fleet, &name, kubelet)?;
         Ok(name)
     }
@@ -96,10 +96,10 @@ impl Site {
         system: &Arc<dyn SimulatedCloud>,
     ) -> Result<String> {
         let name = self.next_name();
-        let own = self.cloud().boot(&name)?;
+        let own = self.simulated().boot(&name)?;
         let id = own.system_uuid.clone();
         let kubelet = system.run_on(&Host {
-            addresses: self.cloud().addresses(&name),
+            addresses: self.simulated().addresses(&name),
             platform: self.kind.server.name,
             kubelet: own,
             name: name.clone(),
@@ -127,7 +127,7 @@ impl Site {
 
     pub(super) fn destroy(&mut self, machine: &str) -> Result<()> {
         self.machines.retain(|name| name != machine);
-        self.cloud().destroy(machine)
+        self.simulated().destroy(machine)
     }
 
     /// Calls to its API.

@@ -1,9 +1,9 @@
-//! The stage: a simulated cluster and one or several clouds on loopback, with the real manager at work
-//! on them.
+//! What the sandbox runs on: a simulated cluster and one or several simulated clouds on loopback, with the
+//! real manager at work on them.
 
+mod actions;
+mod cloud;
 mod manager;
-mod people;
-mod site;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -21,12 +21,12 @@ use bowline_simulator_kubernetes::kinds;
 use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::cloud::SandboxCloud;
 use self::manager::Ended;
-pub(super) use self::site::Site;
 use super::LOG;
-use super::cast::{Cast, GUEST, JOINING, Plot, SITE_LABEL};
+use super::selection::{GUEST, JOINING, ManagerConfiguration, SITE_LABEL, Selection};
 
-/// The lease of every cloud controller manager, unless told otherwise.
+/// The lease of every cloud controller manager by default.
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
 /// A kubelet that is silent for so long makes its node NotReady. A real cluster waits 50 s; the
@@ -51,27 +51,27 @@ pub(super) struct Costs {
 }
 
 /// Everything that is up.
-pub(super) struct Stage {
-    cast: Cast,
+pub(super) struct Harness {
+    selection: Selection,
     world: World,
     cluster: Cluster,
     /// At least one.
-    sites: Vec<Site>,
+    clouds: Vec<SandboxCloud>,
     fleet: Fleet,
     _monitor: Monitor,
     folder: PathBuf,
-    /// What a manager of several clouds can be told.
-    plot: Option<Plot>,
+    /// Of a manager of several clouds.
+    manager_configuration: Option<ManagerConfiguration>,
     secure_port: u16,
-    strangers: Vec<String>,
+    foreign: Vec<String>,
     stop: CancellationToken,
     manager: Ended,
 }
 
-impl Stage {
+impl Harness {
     /// Brings everything up in a folder of its own.
     pub(super) async fn set_up(
-        cast: Cast,
+        selection: Selection,
         folder: &Path,
         seed: Option<u64>,
         port: u16,
@@ -80,8 +80,8 @@ impl Stage {
         let world = World::with(Clock::system(), random);
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let cluster = Cluster::on_socket(&world, listen).await?;
-        cast.grant(&cluster)?;
-        let sites = sites(&world, cast).await?;
+        selection.grant(&cluster)?;
+        let clouds = clouds(&world, selection).await?;
         let admin = cluster.admin()?;
         let fleet = Fleet::new(&world, admin.clone(), kubelets());
         let patience = monitor::Settings {
@@ -89,77 +89,77 @@ impl Stage {
             ..Default::default()
         };
         let monitor = Monitor::start(&world, admin, patience);
-        let (namespace, account) = cast.account();
+        let (namespace, account) = selection.account();
         let kubeconfig = cluster.account_kubeconfig(namespace, account)?;
         write(folder, "kubeconfig", &cluster.admin_kubeconfig()?)?;
         write(folder, "manager.kubeconfig", &kubeconfig)?;
         let secure_port = free_port().await?;
         let stop = CancellationToken::new();
-        let (manager, plot) = manager(cast, &sites, folder, secure_port, stop.clone())?;
+        let (manager, manager_configuration) =
+            manager(selection, &clouds, folder, secure_port, stop.clone())?;
         Ok(Self {
-            cast,
+            selection,
             world,
             cluster,
-            sites,
+            clouds,
             fleet,
             _monitor: monitor,
             folder: folder.to_owned(),
-            plot,
+            manager_configuration,
             secure_port,
-            strangers: Vec::new(),
+            foreign: Vec::new(),
             stop,
             manager,
         })
     }
 
-    /// Who plays.
-    pub(super) fn cast(&self) -> Cast {
-        self.cast
+    pub(super) fn selection(&self) -> Selection {
+        self.selection
     }
 
     /// The clouds.
-    pub(super) fn sites(&self) -> &[Site] {
-        &self.sites
+    pub(super) fn clouds(&self) -> &[SandboxCloud] {
+        &self.clouds
     }
 
     /// The cloud of that name.
-    pub(super) fn site(&self, name: &str) -> Result<&Site> {
-        let found = self.sites.iter().find(|it| it.name == name);
-        found.with_context(|| format!("the sandbox plays without {name}"))
+    pub(super) fn cloud_named(&self, name: &str) -> Result<&SandboxCloud> {
+        let found = self.clouds.iter().find(|it| it.name == name);
+        found.with_context(|| format!("the sandbox has no cloud {name}"))
     }
 
-    fn site_mut(&mut self, name: &str) -> Result<&mut Site> {
-        let found = self.sites.iter_mut().find(|it| it.name == name);
-        found.with_context(|| format!("the sandbox plays without {name}"))
+    fn cloud_mut(&mut self, name: &str) -> Result<&mut SandboxCloud> {
+        let found = self.clouds.iter_mut().find(|it| it.name == name);
+        found.with_context(|| format!("the sandbox has no cloud {name}"))
     }
 
-    /// Which cloud is played; the first of several.
+    /// Which cloud is simulated; the first of several.
     pub(super) fn kind(&self) -> &'static SimulatorKind {
         self.first().kind
     }
 
     /// That cloud behind its API.
     pub(super) fn cloud(&self) -> std::sync::Arc<dyn SimulatedCloud> {
-        self.first().cloud().clone()
+        self.first().simulated().clone()
     }
 
-    fn first(&self) -> &Site {
-        // A cast is never empty.
-        &self.sites[0]
+    fn first(&self) -> &SandboxCloud {
+        // There is always a cloud.
+        &self.clouds[0]
     }
 
     /// Where everything is, in lines for people.
     pub(super) fn addresses(&self) -> Vec<String> {
-        let (namespace, account) = self.cast.account();
+        let (namespace, account) = self.selection.account();
         let mut lines = vec![format!(
             "Kubernetes API   {}  (in memory)",
             self.cluster.url()
         )];
-        for site in &self.sites {
-            let (api, url) = (site.kind.api, site.cloud().url());
-            lines.push(match self.cast {
-                Cast::One(_) => format!("{api:<16} {url}  (simulated)"),
-                Cast::Several => format!("{:<16} {url}  ({api}, simulated)", site.name),
+        for cloud in &self.clouds {
+            let (api, url) = (cloud.kind.api, cloud.simulated().url());
+            lines.push(match self.selection {
+                Selection::One(_) => format!("{api:<16} {url}  (simulated)"),
+                Selection::Several => format!("{:<16} {url}  ({api}, simulated)", cloud.name),
             });
         }
         let (port, folder) = (self.secure_port, self.folder.display());
@@ -176,7 +176,7 @@ impl Stage {
         self.folder.join(LOG)
     }
 
-    /// Where the manager tells what it is ready for.
+    /// Where the manager reports whether it is ready.
     pub(super) fn readiness_url(&self) -> String {
         format!("https://127.0.0.1:{}/readyz?verbose", self.secure_port)
     }
@@ -186,10 +186,10 @@ impl Stage {
         self.folder.join(CONFIGURATION)
     }
 
-    /// What such a manager can be told.
-    pub(super) fn plot(&self) -> Result<&Plot> {
-        let plot = self.plot.as_ref();
-        plot.context("the manager of one cloud is told otherwise")
+    /// What the configuration of a manager of several clouds is made of.
+    pub(super) fn manager_configuration(&self) -> Result<&ManagerConfiguration> {
+        let manager_configuration = self.manager_configuration.as_ref();
+        manager_configuration.context("the manager of one cloud has no configuration of several")
     }
 
     /// Changes that configuration, as its operator would.
@@ -220,21 +220,21 @@ impl Stage {
     }
 
     /// Makes a machine in that cloud, starts a kubelet on it, and gives its name.
-    pub(super) fn boot_machine_in(&mut self, site: &str) -> Result<String> {
-        let site = self.sites.iter_mut().find(|it| it.name == site);
-        site.context("there is no such cloud")?.boot(&self.fleet)
+    pub(super) fn boot_machine_in(&mut self, cloud: &str) -> Result<String> {
+        let cloud = self.clouds.iter_mut().find(|it| it.name == cloud);
+        cloud.context("there is no such cloud")?.boot(&self.fleet)
     }
 
     /// Makes a machine in that cloud whose system is a cloud of its own here, and gives its name.
-    pub(super) fn boot_guest_in(&mut self, site: &str) -> Result<String> {
-        let system = self.site(GUEST)?.cloud().clone();
-        let site = self.sites.iter_mut().find(|it| it.name == site);
-        let site = site.context("there is no such cloud")?;
-        site.boot_guest(&self.fleet, &system)
+    pub(super) fn boot_guest_in(&mut self, cloud: &str) -> Result<String> {
+        let system = self.cloud_named(GUEST)?.simulated().clone();
+        let cloud = self.clouds.iter_mut().find(|it| it.name == cloud);
+        let cloud = cloud.context("there is no such cloud")?;
+        cloud.boot_guest(&self.fleet, &system)
     }
 
-    /// Lets a node of nobody here join; it may have a provider id.
-    pub(super) fn join_stranger(&mut self, name: &str, provider_id: Option<&str>) -> Result<()> {
+    /// Lets a node join that no cloud here owns; it may have a provider ID.
+    pub(super) fn join_foreign(&mut self, name: &str, provider_id: Option<&str>) -> Result<()> {
         let machine = provider_id.map_or_else(|| format!("nobody://{name}"), str::to_owned);
         self.world.machines.set(&machine, Power::Running);
         self.fleet.join(KubeletSpec {
@@ -245,7 +245,7 @@ impl Stage {
             os_image: String::new(),
             ..KubeletSpec::default()
         })?;
-        self.strangers.push(machine);
+        self.foreign.push(machine);
         Ok(())
     }
 
@@ -270,25 +270,25 @@ impl Stage {
     }
 
     /// Destroys a machine of that cloud.
-    pub(super) fn destroy_in(&mut self, site: &str, machine: &str) -> Result<()> {
-        self.site_mut(site)?.destroy(machine)
+    pub(super) fn destroy_in(&mut self, cloud: &str, machine: &str) -> Result<()> {
+        self.cloud_mut(cloud)?.destroy(machine)
     }
 
     /// Lets the API of that cloud fail, or work again.
-    pub(super) fn set_down(&self, site: &str, down: bool) -> Result<()> {
-        self.site(site)?.set_down(&self.world, down)
+    pub(super) fn set_down(&self, cloud: &str, down: bool) -> Result<()> {
+        self.cloud_named(cloud)?.set_down(&self.world, down)
     }
 
-    /// Destroys the strangers' machines, in clouds that nobody here knows.
-    pub(super) fn silence_strangers(&self) {
-        for machine in &self.strangers {
+    /// Destroys the machines of foreign nodes.
+    pub(super) fn stop_foreign(&self) {
+        for machine in &self.foreign {
             self.world.machines.destroy(machine);
         }
     }
 
     /// What was done so far.
     pub(super) fn costs(&self) -> Costs {
-        let calls = self.sites.iter();
+        let calls = self.clouds.iter();
         Costs {
             cloud_calls: calls
                 .map(|it| (it.name, self.world.journal.count(&it.calls())))
@@ -301,13 +301,13 @@ impl Stage {
 
     /// Writes of the manager to paths like that.
     pub(super) fn writes(&self, path: &str) -> usize {
-        let (namespace, account) = self.cast.account();
+        let (namespace, account) = self.selection.account();
         let manager = format!("system:serviceaccount:{namespace}:{account}");
         let writes = Filter::any().server("kubernetes").caller(&manager);
         self.world.journal.count(&writes.mutating().path(path))
     }
 
-    /// How often the first cloud answered that there is no such thing.
+    /// How often the first cloud answered 404.
     pub(super) fn not_found(&self) -> usize {
         let filter = self.first().calls().status(404);
         self.world.journal.count(&filter)
@@ -330,8 +330,8 @@ impl Stage {
         let ended = self.manager.clone().await;
         let holder = self.lease_holder();
         drop(self.fleet);
-        for site in self.sites {
-            site.shutdown().await;
+        for cloud in self.clouds {
+            cloud.shutdown().await;
         }
         self.cluster.shutdown().await;
         ended.map_err(|error| anyhow!("{error:#}"))?;
@@ -359,43 +359,43 @@ fn kubelets() -> fleet::Settings {
     }
 }
 
-async fn sites(world: &World, cast: Cast) -> Result<Vec<Site>> {
-    let mut sites = Vec::new();
-    for (number, (name, kind)) in cast.clouds().into_iter().enumerate() {
-        let prefix = cast.machines_of(name);
-        let mut site = Site::start(world, (name, kind), number, prefix).await?;
-        if matches!(cast, Cast::Several) {
-            site.label(SITE_LABEL, name);
+async fn clouds(world: &World, selection: Selection) -> Result<Vec<SandboxCloud>> {
+    let mut clouds = Vec::new();
+    for (number, (name, kind)) in selection.clouds().into_iter().enumerate() {
+        let prefix = selection.machines_of(name);
+        let mut cloud = SandboxCloud::start(world, (name, kind), number, prefix).await?;
+        if matches!(selection, Selection::Several) {
+            cloud.label(SITE_LABEL, name);
         }
-        sites.push(site);
+        clouds.push(cloud);
     }
-    Ok(sites)
+    Ok(clouds)
 }
 
-/// Starts the real manager; gives what one of several clouds can be told.
+/// Starts the real manager; one of several clouds comes with what its configuration is made of.
 fn manager(
-    cast: Cast,
-    sites: &[Site],
+    selection: Selection,
+    clouds: &[SandboxCloud],
     folder: &Path,
     port: u16,
     stop: CancellationToken,
-) -> Result<(Ended, Option<Plot>)> {
+) -> Result<(Ended, Option<ManagerConfiguration>)> {
     let kubeconfig = folder.join("manager.kubeconfig");
-    if let (Cast::One(kind), [site]) = (cast, sites) {
-        let settings = site.cloud().settings(folder);
+    if let (Selection::One(kind), [cloud]) = (selection, clouds) {
+        let settings = cloud.simulated().settings(folder);
         let at = (kubeconfig.as_path(), port);
         let ended = manager::start_as_original(kind, folder, settings, at, stop)?;
         return Ok((ended, None));
     }
     let mut sections = Vec::new();
-    for site in sites {
-        let section = site.cloud().section(site.name, folder);
+    for cloud in clouds {
+        let section = cloud.simulated().section(cloud.name, folder);
         for (name, content) in &section.files {
             write(folder, name, content)?;
         }
-        sections.push((site.name, section));
+        sections.push((cloud.name, section));
     }
-    let plot = Plot {
+    let manager_configuration = ManagerConfiguration {
         sections,
         kubeconfig,
         port,
@@ -403,10 +403,10 @@ fn manager(
     write(
         folder,
         CONFIGURATION,
-        &plot.configuration(|it| it != JOINING),
+        &manager_configuration.configuration(|it| it != JOINING),
     )?;
     let ended = manager::start_with(&folder.join(CONFIGURATION), stop)?;
-    Ok((ended, Some(plot)))
+    Ok((ended, Some(manager_configuration)))
 }
 
 async fn free_port() -> Result<u16> {

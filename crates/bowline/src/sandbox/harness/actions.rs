@@ -1,13 +1,13 @@
-//! What people do on the stage by hand: to Nodes and Services, and to look at what the manager shows.
+//! What users do in the sandbox: create and delete Services and Nodes, and ask the manager.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Service, ServicePort, ServiceSpec};
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
-use super::{LEASE, Stage};
+use super::{Harness, LEASE};
 
-impl Stage {
+impl Harness {
     /// Takes a node out of the cluster by hand, as its operator would, and then its machine.
     pub(in crate::sandbox) async fn retire(&mut self, machine: &str) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.admin()?);

@@ -22,7 +22,7 @@ pub(super) type Ended = Shared<BoxFuture<'static, Result<(), Arc<anyhow::Error>>
 /// The name under which a manager of several clouds is started.
 const COMMAND: &str = "bowline";
 
-/// Starts one for one cloud, told as its original is.
+/// Starts one for one cloud, with the command line of its original.
 pub(super) fn start_as_original(
     kind: &SimulatorKind,
     folder: &Path,
