@@ -1,5 +1,5 @@
-//! Simulated clouds on a bench, with the real providers: one under the role of an original's manifest, or several at
-//! once.
+//! Test clusters with simulated clouds and the real providers: one cloud, with the permissions of an original's
+//! manifest, or several at once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
+use bowline_http::{CallMetrics, Connector, Surroundings};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::{Api, Server};
 use bowline_simulator::{KubeletSpec, World};
@@ -31,7 +32,7 @@ const STARTS: u32 = 10;
 /// The pause before that.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// The controller manager whose place ours takes.
+/// The controller manager that Bowline replaces.
 pub struct Original<'a> {
     /// Its command name.
     pub command: &'static str,
@@ -42,17 +43,16 @@ pub struct Original<'a> {
     pub manifest: &'a [Value],
 }
 
-/// Makes the provider of one manager; one that cannot start says why.
-pub type Making =
+/// Builds the provider of one manager; one that cannot start reports why.
+pub type ProviderFactory =
     dyn Fn(World, Arc<Metrics>) -> LocalBoxFuture<'static, Result<Arc<dyn Cloud>, String>>;
 
-/// A simulated cloud where it is served, and how the provider of a manager is made for it.
+/// A simulated cloud, its server, and how the provider of a manager is built for it.
 pub struct Served<C> {
     pub cloud: Arc<C>,
     /// Where it is served.
     pub server: Server,
-    /// Makes the provider.
-    pub making: Box<Making>,
+    pub factory: Box<ProviderFactory>,
 }
 
 /// What a cloud is called where there are several: its own name, which is also that of its server in the journal and
@@ -61,16 +61,20 @@ pub struct Served<C> {
 pub struct Called<'a> {
     name: Option<&'a str>,
     provider: &'static str,
-    place: &'static str,
+    default_host: &'static str,
 }
 
 impl<'a> Called<'a> {
-    /// The only cloud of that provider, which listens at that place in the pipes.
-    pub(crate) fn only(name: Option<&'a str>, provider: &'static str, place: &'static str) -> Self {
+    /// A cloud of that provider; without a name of its own, it listens at that host in the pipes.
+    pub(crate) fn only(
+        name: Option<&'a str>,
+        provider: &'static str,
+        default_host: &'static str,
+    ) -> Self {
         Self {
             name,
             provider,
-            place,
+            default_host,
         }
     }
 
@@ -86,7 +90,22 @@ impl<'a> Called<'a> {
     /// Where it is on the network.
     pub(crate) fn host(&self) -> String {
         let own = self.name.map(|name| format!("{name}.localhost"));
-        own.unwrap_or_else(|| self.place.to_owned())
+        own.unwrap_or_else(|| self.default_host.to_owned())
+    }
+
+    /// What its provider takes from outside, in that world.
+    pub(crate) fn surroundings(
+        name: &CloudName,
+        world: &World,
+        metrics: Option<CallMetrics>,
+    ) -> Surroundings {
+        Surroundings {
+            name: name.clone(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics,
+        }
     }
 
     /// Serves its API there.
@@ -100,19 +119,18 @@ impl<'a> Called<'a> {
     }
 }
 
-/// The place of a cloud among those of a bench: how its providers are made, and the one of the manager that starts
-/// next.
-struct Seat {
-    making: Box<Making>,
+/// One cloud of a test cluster: how its providers are built, and the provider of the manager that starts next.
+struct ProviderSlot {
+    factory: Box<ProviderFactory>,
     next: Rc<RefCell<Option<Arc<dyn Cloud>>>>,
 }
 
-impl Seat {
-    fn on(bench: &mut TestCluster, making: Box<Making>) -> Self {
+impl ProviderSlot {
+    fn on(bench: &mut TestCluster, factory: Box<ProviderFactory>) -> Self {
         let next: Rc<RefCell<Option<Arc<dyn Cloud>>>> = Rc::default();
         let ready = Rc::clone(&next);
         bench.add_provider(move |_| ready.take().expect("the provider was made"));
-        Self { making, next }
+        Self { factory, next }
     }
 
     /// Makes the provider of the next manager, which counts in these metrics; one that cannot start is started again.
@@ -120,7 +138,7 @@ impl Seat {
         let mut tries = 0;
         let cloud = loop {
             tries += 1;
-            match (self.making)(world.clone(), metrics.clone()).await {
+            match (self.factory)(world.clone(), metrics.clone()).await {
                 Ok(cloud) => break cloud,
                 Err(error) if tries == STARTS => panic!("it does not start: {error}"),
                 Err(_) => tokio::time::sleep(RESTART).await,
@@ -130,10 +148,10 @@ impl Seat {
     }
 }
 
-/// A bench whose managers work with several simulated clouds.
+/// A test cluster whose managers work with several simulated clouds.
 pub struct Several {
     bench: TestCluster,
-    seats: Vec<Seat>,
+    slots: Vec<ProviderSlot>,
     servers: Vec<Server>,
 }
 
@@ -144,14 +162,15 @@ impl Several {
     pub fn on(bench: TestCluster) -> Self {
         Self {
             bench,
-            seats: Vec::new(),
+            slots: Vec::new(),
             servers: Vec::new(),
         }
     }
 
     /// One more cloud.
     pub fn add<C>(&mut self, served: Served<C>) -> Arc<C> {
-        self.seats.push(Seat::on(&mut self.bench, served.making));
+        self.slots
+            .push(ProviderSlot::on(&mut self.bench, served.factory));
         self.servers.push(served.server);
         served.cloud
     }
@@ -159,28 +178,28 @@ impl Several {
     /// Starts the manager, as a new process would.
     pub async fn start(&mut self) {
         let metrics = Metrics::new();
-        for seat in &self.seats {
-            seat.take(&self.bench.world, &metrics).await;
+        for slot in &self.slots {
+            slot.take(&self.bench.world, &metrics).await;
         }
         self.bench.start_with(metrics);
     }
 }
 
-/// A bench whose managers work with that simulated cloud.
-pub struct Site<C> {
+/// A test cluster whose managers work with one simulated cloud.
+pub struct CloudHarness<C> {
     bench: TestCluster,
     pub cloud: Arc<C>,
     /// Who the manager is to the API server.
     pub user: String,
-    seat: Seat,
+    slot: ProviderSlot,
     _server: Server,
     fleet: Option<Fleet>,
     _monitor: Option<Monitor>,
 }
 
-crate::wrapper!(Site<C>, bench: TestCluster, C);
+crate::wrapper!(CloudHarness<C>, bench: TestCluster, C);
 
-impl<C> Site<C> {
+impl<C> CloudHarness<C> {
     /// A bench with the original's rights, and with the cloud that `open` serves on it. The manager is not started
     /// yet.
     pub async fn open(
@@ -215,7 +234,7 @@ impl<C> Site<C> {
         bench.act_as(config);
         let served = open(&bench);
         Self {
-            seat: Seat::on(&mut bench, served.making),
+            slot: ProviderSlot::on(&mut bench, served.factory),
             bench,
             cloud: served.cloud,
             user,
@@ -225,7 +244,7 @@ impl<C> Site<C> {
         }
     }
 
-    /// The same with kubelets, which [`Site::join_as`] starts.
+    /// The same with kubelets, which [`CloudHarness::join_as`] starts.
     #[must_use]
     pub fn with_kubelets(mut self) -> Self {
         self.fleet = Some(self.bench.cluster.fleet(Settings::default()));
@@ -244,7 +263,7 @@ impl<C> Site<C> {
 
     /// Starts a kubelet.
     pub fn join_as(&self, kubelet: KubeletSpec) {
-        let fleet = self.fleet.as_ref().expect("the site has kubelets");
+        let fleet = self.fleet.as_ref().expect("the harness has kubelets");
         self.cluster.join_as(fleet, kubelet);
     }
 
@@ -264,7 +283,7 @@ impl<C> Site<C> {
     /// The provider of the next manager, which counts in these metrics.
     async fn make_provider(&self) -> Arc<Metrics> {
         let metrics = Metrics::new();
-        self.seat.take(&self.bench.world, &metrics).await;
+        self.slot.take(&self.bench.world, &metrics).await;
         metrics
     }
 

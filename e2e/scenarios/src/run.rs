@@ -22,16 +22,16 @@ pub fn is_real() -> bool {
 
 /// Runs a scenario that is only a part of a test, or one of several; a whole one is `#[scenario]`.
 #[macro_export]
-macro_rules! play {
+macro_rules! run_scenario {
     ($body:expr) => {
         // Here and not in a function, since only tests have a clock that can be paused.
-        $crate::play(|builder| builder.start_paused(true), $body)
+        $crate::run_scenario(|builder| builder.start_paused(true), $body)
     };
 }
 
 /// Runs a scenario: under a paused clock on the simulated API server, or on the real clock on a
-/// real one. `#[scenario]` and [`play!`](crate::play!) call it.
-pub fn play<T>(
+/// real one. `#[scenario]` and [`run_scenario!`](crate::run_scenario!) call it.
+pub fn run_scenario<T>(
     pause: impl FnOnce(&mut Builder) -> &mut Builder,
     body: impl AsyncFnOnce() -> T,
 ) -> T {
@@ -42,11 +42,11 @@ pub fn play<T>(
     }
     let runtime = builder.build().unwrap();
     runtime.block_on(async {
-        let played = AssertUnwindSafe(body()).catch_unwind().await;
+        let ended = AssertUnwindSafe(body()).catch_unwind().await;
         for remains in REMAINS.take() {
             remains.remove().await;
         }
-        played.unwrap_or_else(|cause| resume_unwind(cause))
+        ended.unwrap_or_else(|cause| resume_unwind(cause))
     })
 }
 

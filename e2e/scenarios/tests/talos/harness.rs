@@ -4,7 +4,7 @@
 use bowline_scenarios::TestCluster;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, node_info};
-use bowline_scenarios::talos::{Beginning, Site};
+use bowline_scenarios::talos::{Beginning, CloudHarness};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 use serde_json::Value;
@@ -23,15 +23,15 @@ pub(crate) const METADATA_ERRORS: &str =
     "talosccm_api_request_errors_total{request=\"platformmetadata\"}";
 
 /// Everything that is up.
-pub(crate) struct Stage {
-    site: Site,
+pub(crate) struct Harness {
+    inner: CloudHarness,
     log: Log,
     _logging: DefaultGuard,
 }
 
-bowline_scenarios::harness!(Stage, site: Site);
+bowline_scenarios::harness!(Harness, inner: CloudHarness);
 
-impl Stage {
+impl Harness {
     /// With the chart's controllers and no configuration.
     pub(crate) async fn new() -> Self {
         Self::with(Beginning::default()).await
@@ -50,20 +50,20 @@ impl Stage {
 
     /// With a manager that begins like this.
     pub(crate) async fn with(beginning: Beginning<'_>) -> Self {
-        let mut stage = Self::idle(beginning).await;
-        stage.start().await;
-        stage
+        let mut harness = Self::idle(beginning).await;
+        harness.start().await;
+        harness
     }
 
-    /// The same without the manager, which [`bowline_scenarios::site::Site::start`] starts.
+    /// The same without the manager, which [`bowline_scenarios::cloud_harness::CloudHarness::start`] starts.
     pub(crate) async fn idle(beginning: Beginning<'_>) -> Self {
-        Self::at(Site::set_up(beginning).await)
+        Self::at(CloudHarness::set_up(beginning).await)
     }
 
-    pub(crate) fn at(site: Site) -> Self {
+    pub(crate) fn at(inner: CloudHarness) -> Self {
         let (log, logging) = Log::keep();
         Self {
-            site: site.with_kubelets(),
+            inner: inner.with_kubelets(),
             log,
             _logging: logging,
         }

@@ -19,7 +19,7 @@ impl TestCluster {
     /// Creates a Service, and waits until it has its load balancer and that is told.
     pub async fn ensured(&self, name: &str) {
         self.create_service(service(name)).await;
-        self.until_told(name, "EnsuredLoadBalancer").await;
+        self.until_event(name, "EnsuredLoadBalancer").await;
     }
 
     /// Creates a Service through the API, and its namespace if need be.

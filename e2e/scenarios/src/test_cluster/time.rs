@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 
 use super::{PATIENCE, REAL_PATIENCE, TestCluster};
-use crate::play::is_real;
+use crate::run::is_real;
 
 /// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
 /// within a minute, but for the address round, whose period a scenario sets.
@@ -91,15 +91,15 @@ impl TestCluster {
     pub async fn until_initialized(&self, name: &str) {
         let what = format!("node {name} is initialised and that is told");
         self.until(&what, |bench| {
-            bench.is_initialized(name) && bench.told(name, "Synced") > 0
+            bench.is_initialized(name) && bench.event_count(name, "Synced") > 0
         })
         .await;
     }
 
     /// Waits until something of that reason is told about an object.
-    pub async fn until_told(&self, name: &str, reason: &str) {
+    pub async fn until_event(&self, name: &str, reason: &str) {
         let what = format!("{reason} is told about {name}");
-        self.until(&what, |bench| bench.told(name, reason) > 0)
+        self.until(&what, |bench| bench.event_count(name, reason) > 0)
             .await;
     }
 
@@ -178,5 +178,20 @@ impl TestCluster {
     /// Time since then.
     pub fn since(&self, then: Timestamp) -> Duration {
         self.world.clock.since(then)
+    }
+}
+
+/// Checks that what happens while another cloud is like that takes no longer than it usually does.
+pub fn assert_not_later(
+    usual: &[(&str, Duration)],
+    meanwhile: &[(&str, Duration)],
+    other: impl std::fmt::Debug,
+) {
+    let slack = Duration::from_secs(if is_real() { 20 } else { 0 });
+    for ((what, usual), (_, now)) in usual.iter().zip(meanwhile) {
+        assert!(
+            *now <= *usual + slack,
+            "{what}: {now:?} and not {usual:?} while the other cloud is {other:?}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 
 use super::{PATIENCE, REAL_PATIENCE, TestCluster};
 use crate::cache::expired;
-use crate::play::is_real;
+use crate::run::is_real;
 
 impl TestCluster {
     /// Lets calls go wrong. On a real server only the manager's can.

@@ -53,7 +53,7 @@ impl TestCluster {
     /// Whether a refusal is visible in each place: waits for the event about `object`, and then looks at the metric
     /// and at what is explained about `name`, a Node or Service.
     pub async fn assert_visible(&self, object: &str, reason: &str, name: &str) {
-        self.until_told(object, reason).await;
+        self.until_event(object, reason).await;
         let reason_label = format!("reason=\"{reason}\",type=\"Warning\"");
         let text = self.metrics.text();
         let mut counts = text

@@ -1,4 +1,4 @@
-//! The test bench: a cluster, scripted clouds and the real manager between them.
+//! The cluster of one scenario, with scripted clouds and the real manager between them.
 
 mod calls;
 mod certificates;
@@ -28,6 +28,7 @@ use crate::objects::{is_uninitialized, ready};
 use crate::replica::Replica;
 
 pub use faults::{Fault, refuse, slow, status};
+pub use time::assert_not_later;
 
 /// Who the manager is in the journal.
 pub const MANAGER: &str = "bowline";
@@ -39,7 +40,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 /// many share two cores.
 pub(crate) const REAL_PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a bench starts from.
+/// What a test cluster starts from.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// Of the simulated world.
@@ -66,7 +67,6 @@ impl Default for Setup<'_> {
     }
 }
 
-/// The bench of one scenario.
 pub struct TestCluster {
     pub cluster: Cluster,
     /// Its world: clock, randomness, journal, faults, machines.
@@ -256,7 +256,7 @@ impl TestCluster {
     }
 
     /// The counts of that reason's events about a node.
-    pub fn told(&self, name: &str, reason: &str) -> usize {
+    pub fn event_count(&self, name: &str, reason: &str) -> usize {
         let about = self.cluster.events(name).into_iter();
         let counts = about
             .filter(|it| it["reason"] == reason)

@@ -30,7 +30,8 @@ impl TestCluster {
     /// Waits for an event of that reason about that object, and returns its message.
     pub async fn message(&self, name: &str, reason: &str) -> String {
         let what = format!("event {reason} about {name}");
-        self.until(&what, |it| it.told(name, reason) > 0).await;
+        self.until(&what, |it| it.event_count(name, reason) > 0)
+            .await;
         self.messages(name, reason).remove(0)
     }
 
