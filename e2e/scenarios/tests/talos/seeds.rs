@@ -90,7 +90,7 @@ impl Run {
             4 => self.with_one(|harness, name| harness.cloud.hang(name, true).unwrap()),
             5 => self.with_one(|harness, name| harness.cloud.hang(name, false).unwrap()),
             6 => {
-                self.with_one(|harness, name| harness.cloud.set_stage(name, Stage::Ready).unwrap())
+                self.with_one(|harness, name| harness.cloud.set_stage(name, Stage::Ready).unwrap());
             }
             7 => self.harness.cloud.drop_connections(),
             8 => {
