@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use bowline_scenarios::measure::{
     Address, MOST_ROUNDS, MOST_TIME, Members, Replacement, first_address,
 };
-use bowline_scenarios::{is_real, play};
+use bowline_scenarios::{is_real, run_scenario};
 
 /// What the clouds of both are like.
 const CLOUD: &str = "100 ms for each call, asynchronous states 1 s";
@@ -41,7 +41,7 @@ pub(crate) fn simulated<T>(measure: impl AsyncFnOnce() -> T) -> Result<T> {
         "it measures simulated time: unset BOWLINE_CONTROL_PLANE"
     );
     let mut measured = None;
-    play!(async || measured = Some(measure().await));
+    run_scenario!(async || measured = Some(measure().await));
     measured.ok_or_else(|| anyhow::anyhow!("nothing was measured"))
 }
 

@@ -16,30 +16,33 @@ use crate::{flags, providers, run};
 const COMMANDS: [(&str, &str); 5] = [
     (
         "config",
-        "about --config: config check, config migrate, config schema",
+        "check or create a configuration file: config check, migrate, schema, reference",
     ),
     (
         "explain",
-        "the cloud that manages a node or Service, and why: explain node|service NAME",
+        "show which cloud manages a node or Service, and why: explain node|service NAME",
     ),
     (
         "plan",
-        "what would be done about Services, without doing it",
+        "show what Bowline would change for Services, without changing it",
     ),
     (
         "sandbox",
-        "a cluster and clouds on loopback, and Bowline at work on them (no set-up)",
+        "run Bowline against a simulated cluster and simulated clouds (no set-up)",
     ),
     (
         "simulate",
-        "the simulated clouds and Kubernetes API as servers of their own",
+        "run a simulated cloud or Kubernetes API as a server for other clients",
     ),
 ];
 
-/// The commands that tell about the program itself.
+/// The commands about the program itself.
 const ABOUT: [(&str, &str); 2] = [
-    ("version", "the version of this program"),
-    ("help", "this text, or that of a command: help sandbox"),
+    ("version", "print the version"),
+    (
+        "help",
+        "print this help, or the help of a command: help sandbox",
+    ),
 ];
 
 /// All commands, with those that only one cloud has.
@@ -59,9 +62,9 @@ fn introduction() -> String {
          bowline sandbox\n      \
          See it work, without a cluster or an account.\n  \
          bowline plan --all --cloud-provider={cloud} --kubeconfig=admin.conf\n      \
-         See what it would do about load balancers, without doing it.\n  \
+         See what it would change about load balancers, without changing it.\n  \
          bowline --cloud-provider={cloud} --kubeconfig=admin.conf\n      \
-         Be the cloud controller manager of a cluster; in a pod, --kubeconfig is not needed.\n\n\
+         Run as the cloud controller manager of a cluster; in a pod, --kubeconfig is not needed.\n\n\
          Commands:\n\n",
     );
     for (name, what) in commands() {
@@ -154,7 +157,7 @@ fn planned(program: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Tells why a command ended, if it did not end well.
+/// Reports why a command failed.
 fn ended(ended: anyhow::Result<ExitCode>) -> ExitCode {
     ended.unwrap_or_else(|error| {
         crate::output::fail(&error);

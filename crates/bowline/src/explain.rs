@@ -1,45 +1,41 @@
-//! `bowline explain`: who looks after something, and why.
+//! `bowline explain`: which cloud manages a node or serves a Service, and why.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use bowline_controllers::election::Fence;
 use bowline_controllers::{Explanation, ServiceExplanation, explain_node, explain_service};
 use bowline_core::Ownership;
-use bowline_http::Clock;
 use serde_json::Value;
 
-use crate::logging;
+use crate::inspect::{InspectArguments, Output, connect, service_key};
 use crate::output::tell;
-use crate::plan::{Output, service_key, told};
-use crate::providers::{self, Environment};
 use crate::run;
-use crate::secrets::Patience;
 
 /// The identity of the client.
 const IDENTITY: &str = "explain";
 
-/// Who looks after something, and why
+/// Show which cloud manages a node or serves a Service, and why
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Arguments {
-    /// Which cloud manages a node, and why
+    /// Show which cloud manages a node, and why
     ///
-    /// Tells what each configured cloud says about the node, whose it is by that, and who describes it. Reads the
-    /// cluster and the clouds; writes to neither.
+    /// Asks each configured cloud about the node and shows the answers, the cloud that owns the node, and the cloud
+    /// that describes it (provider ID, addresses, labels). Only reads; nothing is written to the cluster or the clouds.
     #[command(after_help = "Exit codes:\n  \
-        0  a cloud looks after it\n  \
-        2  nobody does: it is left alone\n  \
-        1  that cannot be said")]
+        0  a cloud manages the node\n  \
+        2  no cloud manages the node: Bowline leaves it alone\n  \
+        1  error, or a cloud did not answer and the owner is not known")]
     Node(NodeArguments),
-    /// Which cloud serves a Service, and why
+    /// Show which cloud serves a Service, and why
     ///
-    /// Tells which configured cloud serves the Service, by its class or by default, or why none does, and whose nodes
-    /// there are to be its members. Reads the cluster; writes nothing. What would be done: bowline plan.
+    /// Shows which configured cloud serves the Service (by its load balancer class, or as default cloud) or why none
+    /// does, and which nodes can be its targets. Only reads; nothing is written. To see the changes that Bowline would
+    /// make to its load balancer, use bowline plan.
     #[command(after_help = "Exit codes:\n  \
-        0  a cloud serves it\n  \
-        2  none does\n  \
-        1  that cannot be said")]
+        0  a cloud serves the Service\n  \
+        2  no cloud serves the Service\n  \
+        1  error")]
     Service(ServiceArguments),
 }
 
@@ -48,39 +44,16 @@ pub(crate) struct NodeArguments {
     /// The name of the Node
     name: String,
     #[command(flatten)]
-    place: Place,
+    inspect: InspectArguments,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServiceArguments {
-    /// The Service; without a namespace, one of the kubeconfig's namespace
+    /// The Service; without NAMESPACE/, the namespace of the kubeconfig
     #[arg(value_name = "NAMESPACE/NAME")]
     service: String,
     #[command(flatten)]
-    place: Place,
-}
-
-/// Which clouds and which cluster, and how it is told.
-#[derive(Debug, clap::Args)]
-struct Place {
-    /// How to show it
-    #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
-    /// Bowline's own configuration, in place of the two flags after it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cloud_provider", "cloud_config"])]
-    config: Option<String>,
-    /// The provider for cloud services
-    #[arg(long, value_name = "NAME")]
-    cloud_provider: Option<String>,
-    /// The path to the cloud provider configuration file
-    #[arg(long, value_name = "FILE")]
-    cloud_config: Option<String>,
-    /// Path to a kubeconfig; not needed in a pod
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<String>,
-    /// The address of the API server, in place of the kubeconfig's
-    #[arg(long, value_name = "URL")]
-    master: Option<String>,
+    inspect: InspectArguments,
 }
 
 /// The exit code for what no cloud manages.
@@ -121,28 +94,16 @@ impl From<ServiceExplanation> for Explained {
     }
 }
 
-/// Explains, and says by the exit code what came of it.
+/// Prints the explanation; the exit code says whether a cloud is responsible.
 /// `own` are flags of single clouds.
 pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<ExitCode> {
-    let (Arguments::Node(NodeArguments { place, .. })
-    | Arguments::Service(ServiceArguments { place, .. })) = given;
-    let line = place.line().chain(own.iter().cloned()).collect();
-    let (options, configuration) = told(program, place.config.as_deref(), line)?;
-    logging::start(&options.logging);
-    options.validate()?;
-    if configuration.is_none() {
-        providers::named(&options.cloud.provider)?;
-    }
-    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    let (Arguments::Node(NodeArguments { inspect, .. })
+    | Arguments::Service(ServiceArguments { inspect, .. })) = given;
+    let (options, configuration) = inspect.options(program, own.iter().cloned())?;
     let explained = run::block_on(Box::pin(async {
-        let told = (&options, configuration.as_ref());
-        let clock = Clock::system();
-        let reached = run::reach(program, told, environment, &clock, Patience::None).await?;
-        let clouds = reached.clouds();
-        let client = reached
-            .clients
-            .for_controller(IDENTITY, &Fence::observing())
-            .await?;
+        let connected = connect(program, IDENTITY, &options, configuration.as_ref());
+        let (connections, client) = connected.await?;
+        let clouds = connections.clouds();
         let rules = Arc::new(run::rules(configuration.as_ref(), &options));
         let lease = options.election.lease();
         Ok(match given {
@@ -158,23 +119,9 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
             }
         })
     }))?;
-    match place.output {
+    match inspect.output {
         Output::Text => tell(&explained.text),
         Output::Json => tell(format_args!("{:#}", explained.json)),
     }
     Ok(explained.code)
-}
-
-impl Place {
-    /// As the manager would be told.
-    fn line(&self) -> impl Iterator<Item = String> {
-        let line = [
-            ("cloud-provider", &self.cloud_provider),
-            ("cloud-config", &self.cloud_config),
-            ("kubeconfig", &self.kubeconfig),
-            ("master", &self.master),
-        ];
-        line.into_iter()
-            .filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)))
-    }
 }

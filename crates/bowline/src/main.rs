@@ -5,6 +5,7 @@ mod cloud_factory;
 mod config;
 mod explain;
 mod flags;
+mod inspect;
 mod invocation;
 mod logging;
 mod output;

@@ -13,10 +13,10 @@ use crate::output::tell;
 use crate::simulators::SIMULATORS;
 use crate::{run, signals};
 
-const ABOUT: &str = "The simulated clouds and the Kubernetes API as servers of their own";
-const MORE: &str = "For any controller manager, SDK or command line. Each has a journal of every call \
-    (GET /_sim/journal), its whole state (GET /_sim/state) and a control handle (POST /_sim/…), without a \
-    password: keep it on loopback. docs/simulators.md has the details.";
+const ABOUT: &str = "Run a simulated cloud or a simulated Kubernetes API as a server";
+const MORE: &str = "Any controller manager, SDK or command-line client can use it. It shows a journal of all calls \
+    (GET /_sim/journal) and its whole state (GET /_sim/state), and tests can change it (POST /_sim/…). All of \
+    this needs no password: keep it on loopback. Details: docs/simulators.md.";
 
 /// Which server, and what was said about it.
 #[derive(Debug)]

@@ -79,7 +79,7 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
              The provider is chosen with `--cloud-provider=exoscale`, or by starting the program as\n\
              `exoscale-cloud-controller-manager`. It serves one zone.\n\n\
              Environment variables and the file of `--cloud-config` configure the provider; what is\n\
-             unset has its default, and all that cannot be used is told at the start.\n\n{tables}\
+             unset has its default, and all that cannot be used is reported at start-up.\n\n{tables}\
              ## Reads about nodes\n\n\
              Up to {few} instances are read one by one, more from one list, which answers for {age} s. The\n\
              list has every field that is used (id, name, state, addresses, private networks, type), so\n\
@@ -263,7 +263,7 @@ fn the_page_of_triton_is_what_its_tables_say() {
              Each value comes from the first of these that has it: a flag, the Secret, the environment,\n\
              the file of `--cloud-config`. The file is either in the original's form (`[Section]` and\n\
              `key = value`) or YAML (`section:` and camelCase keys: `tritonKeyId`). Unknown keys are told\n\
-             and ignored; all that cannot be used is told at the start. A change of the Secret or of the\n\
+             and ignored; all that cannot be used is reported at start-up. A change of the Secret or of the\n\
              file is taken on without a restart, once CloudAPI accepts it; flags, environment and behaviour\n\
              need one.\n\n{tables}\n\
              ## The Secret\n\n\

@@ -20,7 +20,7 @@ mod triton_machines;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::serve::Server;
+use bowline_simulator::serve::{Api, Server};
 use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture};
 use bowline_simulator_kubernetes::cluster::Cluster;
 use bowline_simulator_kubernetes::kinds;
@@ -46,6 +46,8 @@ const WRITE: &str = "BOWLINE_WRITE_PLANS";
 const SEED: u64 = 5;
 /// No wait is longer. The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A free port on loopback.
+const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 const ACCOUNT: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
 /// The recorded command lines, by name.
@@ -77,39 +79,142 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans")
 }
 
-/// The cluster and the cloud of the recorded plans, on sockets.
-struct Harness {
+/// A simulated cluster on a socket, with the kubeconfig of a manager, for plans that are recorded in one
+/// folder.
+struct Recording {
     world: World,
     cluster: Cluster,
+    /// Where the files are that plans are about, and what was recorded.
+    folder: PathBuf,
+    temporary: TempDir,
+}
+
+impl Recording {
+    /// With the cluster of that folder, and the permissions of an original.
+    async fn new(folder: PathBuf, manifest: Vec<Value>) -> Self {
+        let world = World::with(Clock::system(), Random::seeded(SEED));
+        let cluster = Cluster::on_socket(&world, ANY).await.unwrap();
+        let objects = bowline_simulator_kubernetes::fixture::read(&folder.join("cluster.yaml"));
+        cluster.install(objects.unwrap()).unwrap();
+        cluster.install(manifest).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let text = cluster.account_kubeconfig(ACCOUNT.0, ACCOUNT.1).unwrap();
+        std::fs::write(temporary.path().join("kubeconfig"), text).unwrap();
+        Self {
+            world,
+            cluster,
+            folder,
+            temporary,
+        }
+    }
+
+    async fn serve(&self, cloud: Arc<dyn Api>) -> Server {
+        let server = Server::builder(&self.world, cloud);
+        server.plain(ANY).await.unwrap()
+    }
+
+    /// The program for that cloud, in the folder.
+    fn program(&self, cloud: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+        let kubeconfig = self.temporary.path().join("kubeconfig");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
+        command
+            .env_clear()
+            .envs(environment.iter().copied())
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .args(arguments)
+            .arg(format!("--cloud-provider={cloud}"))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()));
+        command
+    }
+
+    /// Changes an object of the cluster.
+    fn edit(&self, kind: &str, (namespace, name): (&str, &str), change: impl Fn(&mut Value)) {
+        let kind = kinds::by_kind("", "v1", kind).unwrap();
+        let mut object = self.cluster.api().get(kind, namespace, name).unwrap();
+        change(&mut object);
+        self.cluster.api().put(kind, object);
+    }
+
+    /// Marks a Service of the namespace `shop` as deleted.
+    fn delete_service(&self, name: &str) {
+        self.edit("Service", ("shop", name), |service| {
+            service["metadata"]["deletionTimestamp"] = json!("2026-02-03T04:05:06Z");
+        });
+    }
+
+    fn delete_node(&self, name: &str) {
+        let kind = kinds::by_kind("", "v1", "Node").unwrap();
+        assert!(self.cluster.api().delete(kind, "", name));
+    }
+
+    /// Runs each command line after what happens before it, and compares the output with what is
+    /// recorded; on standard error only `expected` may be.
+    async fn compare(
+        &self,
+        (cloud, environment): (&str, &[(&str, &str)]),
+        recorded: &[(&str, &str)],
+        expected: &str,
+        prepare: impl Fn(&str),
+    ) {
+        let mut different = Vec::new();
+        for (name, line) in recorded {
+            prepare(name);
+            let words: Vec<&str> = ["plan"].into_iter().chain(line.split(' ')).collect();
+            let ended = finish(self.program(cloud, &words, environment)).await;
+            let errors = ended.stderr.lines();
+            let errors: Vec<&str> = errors
+                .filter(|line| expected.is_empty() || !line.contains(expected))
+                .collect();
+            assert_eq!(errors, [""; 0], "{name}");
+            let text = format!(
+                "$ bowline plan {line}\n{}[exit {}]\n",
+                ended.stdout, ended.code
+            );
+            let path = self.folder.join(format!("{name}.txt"));
+            if std::env::var_os(WRITE).is_some() {
+                std::fs::write(&path, &text).unwrap();
+            }
+            if std::fs::read_to_string(&path).unwrap_or_default() != text {
+                different.push(format!("{}:\n{text}", path.display()));
+            }
+        }
+        self.nothing_was_written(cloud);
+        assert!(
+            different.is_empty(),
+            "not as recorded; record anew with {WRITE}=1 cargo test -p bowline --test plans\n{}",
+            different.join("\n")
+        );
+    }
+
+    /// Nobody but a person writes.
+    #[track_caller]
+    fn nothing_was_written(&self, cloud: &str) {
+        let journal = &self.world.journal;
+        let writes = journal.matching(&Filter::any().mutating());
+        assert!(writes.is_empty(), "{writes:?}");
+        assert!(journal.count(&Filter::any().server(cloud)) > 0);
+    }
+}
+
+/// The cluster and the cloud of the recorded plans of cloudscale.ch.
+struct Harness {
+    recording: Recording,
     cloud: Arc<Cloudscale>,
     server: Server,
-    folder: TempDir,
 }
 
 impl Harness {
     async fn new() -> Self {
-        let world = World::with(Clock::system(), Random::seeded(SEED));
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        let objects = bowline_simulator_kubernetes::fixture::read(&folder().join("cluster.yaml"));
-        cluster.install(objects.unwrap()).unwrap();
-        // The rights of the original are enough.
-        cluster
-            .install(bowline_simulator_cloudscale::manifest())
-            .unwrap();
-        let scene: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
-        let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
-        let server = Server::builder(&world, cloud.clone());
-        let server = server.plain(any).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let text = cluster.account_kubeconfig(ACCOUNT.0, ACCOUNT.1).unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
+        let manifest = bowline_simulator_cloudscale::manifest();
+        let recording = Recording::new(folder(), manifest).await;
+        let fixture: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
+        let cloud = Cloudscale::from_fixture(&recording.world, fixture).unwrap();
+        let server = recording.serve(cloud.clone()).await;
         Self {
-            world,
-            cluster,
+            recording,
             cloud,
             server,
-            folder,
         }
     }
 
@@ -119,57 +224,42 @@ impl Harness {
         command
     }
 
-    /// The program with what it has to know about the test.
     fn program(&self, arguments: &[&str]) -> Command {
-        let url = format!("http://{}/v1", self.server.local_addr().unwrap());
-        let kubeconfig = self.folder.path().join("kubeconfig");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
-        command
-            .env_clear()
-            .env("CLOUDSCALE_API_URL", url)
-            .env("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN)
-            .current_dir(folder())
-            .stdin(Stdio::null())
-            .args(arguments)
-            .arg("--cloud-provider=cloudscale")
-            .arg(format!("--kubeconfig={}", kubeconfig.display()));
-        command
+        let url = self.url();
+        self.recording
+            .program("cloudscale", arguments, &environment(&url))
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/v1", self.server.local_addr().unwrap())
     }
 
     /// Runs it to its end, on a thread of its own: the servers have to go on meanwhile.
-    async fn plan(&self, arguments: &[&str]) -> Told {
+    async fn plan(&self, arguments: &[&str]) -> Ended {
         finish(self.command(arguments)).await
     }
 
-    /// Nobody but a person writes.
     #[track_caller]
     fn nothing_was_written(&self) {
-        let writes = self.world.journal.matching(&Filter::any().mutating());
-        assert!(writes.is_empty(), "{writes:?}");
-        assert!(
-            self.world
-                .journal
-                .count(&Filter::any().server("cloudscale"))
-                > 0
-        );
+        self.recording.nothing_was_written("cloudscale");
     }
 
     fn service(&self, name: &str) -> Value {
         let kind = kinds::by_kind("", "v1", "Service").unwrap();
-        self.cluster.api().get(kind, "shop", name).unwrap()
+        let api = self.recording.cluster.api();
+        api.get(kind, "shop", name).unwrap()
     }
 
     fn put(&self, kind: &str, object: Value) {
         let kind = kinds::by_kind("", "v1", kind).unwrap();
-        self.cluster.api().put(kind, object);
+        self.recording.cluster.api().put(kind, object);
     }
 
     /// What happens in the cluster before a recorded plan.
     fn prepare(&self, name: &str) {
         match name {
             "nodes" => {
-                let kind = kinds::by_kind("", "v1", "Node").unwrap();
-                assert!(self.cluster.api().delete(kind, "", "worker-a"));
+                self.recording.delete_node("worker-a");
                 let node = json!({
                     "apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-c"},
                     "spec": {"providerID": "cloudscale://c1d2e3f4-0a1b-4c2d-8e3f-4a5b6c7d8e9f"},
@@ -177,24 +267,28 @@ impl Harness {
                 });
                 self.put("Node", node);
             }
-            "deletion" => {
-                let mut service = self.service("web");
-                service["metadata"]["deletionTimestamp"] = json!("2026-02-03T04:05:06Z");
-                self.put("Service", service);
-            }
+            "deletion" => self.recording.delete_service("web"),
             _ => {}
         }
     }
 }
 
-/// What the program said.
-struct Told {
-    code: i32,
-    text: String,
-    complaint: String,
+/// What the provider of cloudscale.ch is given.
+fn environment(url: &str) -> [(&str, &str); 2] {
+    [
+        ("CLOUDSCALE_API_URL", url),
+        ("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN),
+    ]
 }
 
-async fn finish(mut command: Command) -> Told {
+/// How the program ended, and its output.
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+async fn finish(mut command: Command) -> Ended {
     let Output {
         status,
         stdout,
@@ -202,45 +296,28 @@ async fn finish(mut command: Command) -> Told {
     } = spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap();
-    Told {
+    Ended {
         code: status.code().unwrap(),
-        text: String::from_utf8(stdout).unwrap(),
-        complaint: String::from_utf8(stderr).unwrap(),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
     }
 }
 
 #[tokio::test]
 async fn typical_changes_are_told_as_recorded_and_nothing_is_written() {
     let test = Harness::new().await;
-    let mut different = Vec::new();
-    for (name, line) in RECORDED {
-        test.prepare(name);
-        let words: Vec<&str> = line.split(' ').collect();
-        let told = test.plan(&words).await;
-        assert_eq!(told.complaint, "", "{name}");
-        let text = format!("$ bowline plan {line}\n{}[exit {}]\n", told.text, told.code);
-        let path = folder().join(format!("{name}.txt"));
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            different.push(format!("{}:\n{text}", path.display()));
-        }
-    }
-    test.nothing_was_written();
-    assert!(
-        different.is_empty(),
-        "not as recorded; record anew with {WRITE}=1 cargo test -p bowline --test plans\n{}",
-        different.join("\n")
-    );
+    let url = test.url();
+    let prepare = |name: &str| test.prepare(name);
+    let program = ("cloudscale", &environment(&url)[..]);
+    test.recording.compare(program, RECORDED, "", prepare).await;
 }
 
 #[tokio::test]
 async fn a_plan_in_json_says_the_same_for_programs() {
     let test = Harness::new().await;
-    let told = test.plan(&["-f", "timeout.yaml", "-o", "json"]).await;
-    assert_eq!(told.code, 2, "{}", told.complaint);
-    let json: Value = serde_json::from_str(&told.text).unwrap();
+    let ended = test.plan(&["-f", "timeout.yaml", "-o", "json"]).await;
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(json["outlook"], "changes");
     let [service] = json["services"].as_array().unwrap().as_slice() else {
         panic!("{json}");
@@ -263,20 +340,20 @@ async fn files_can_be_applied_over_all_and_come_from_standard_input() {
     let test = Harness::new().await;
     let mut command = test.command(&["--all", "-f", "-"]);
     command.stdin(std::fs::File::open(folder().join("timeout.yaml")).unwrap());
-    let told = finish(command).await;
-    assert_eq!(told.code, 2, "{}", told.complaint);
+    let ended = finish(command).await;
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
     for line in [
         "Service shop/billing, in cloud cloudscale: nothing to do\n",
         "Service shop/web, as in standard input, in cloud cloudscale: 2 steps, in place\n",
         "\n2 Services, 1 with changes, 1 with nothing to do.\n",
     ] {
-        assert!(told.text.contains(line), "{line}\n{}", told.text);
+        assert!(ended.stdout.contains(line), "{line}\n{}", ended.stdout);
     }
     // A name picks one; what is somebody else's is said to be so, and is nothing to do.
-    let told = test.plan(&["shop/database"]).await;
+    let ended = test.plan(&["shop/database"]).await;
     let text = "Service shop/database: not a Service of type LoadBalancer\n";
-    assert!(told.text.starts_with(text), "{}", told.text);
-    assert_eq!(told.code, 0);
+    assert!(ended.stdout.starts_with(text), "{}", ended.stdout);
+    assert_eq!(ended.code, 0);
     test.nothing_was_written();
 }
 
@@ -307,9 +384,13 @@ async fn what_cannot_be_planned_is_an_error_that_says_why() {
             "error: the argument '--all' cannot be used with",
         ),
     ] {
-        let told = test.plan(arguments).await;
-        assert_eq!((told.code, told.text.as_str()), (1, ""), "{arguments:?}");
-        assert!(told.complaint.starts_with(message), "{}", told.complaint);
+        let ended = test.plan(arguments).await;
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (1, ""),
+            "{arguments:?}"
+        );
+        assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
     }
     let mut nowhere = Command::new(env!("CARGO_BIN_EXE_bowline"));
     nowhere
@@ -322,15 +403,11 @@ async fn what_cannot_be_planned_is_an_error_that_says_why() {
             "-f",
             "no-change.yaml",
         ]);
-    let told = finish(nowhere).await;
+    let ended = finish(nowhere).await;
     let message = "Error: planning needs the cluster, also with -f: ";
-    assert!(told.complaint.starts_with(message), "{}", told.complaint);
-    assert!(
-        told.complaint.contains("--kubeconfig"),
-        "{}",
-        told.complaint
-    );
-    assert_eq!(told.code, 1);
+    assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--kubeconfig"), "{}", ended.stderr);
+    assert_eq!(ended.code, 1);
 }
 
 #[tokio::test]
@@ -342,14 +419,14 @@ async fn a_cloud_that_cannot_be_read_is_told_for_each_service_and_is_no_absence(
         body: None,
     };
     let rule = Rule::new(refused).on("GET", "/v1/load-balancers");
-    test.world.faults.add(rule).unwrap();
-    let told = test.plan(&["--all"]).await;
-    assert_eq!(told.code, 1);
+    test.recording.world.faults.add(rule).unwrap();
+    let ended = test.plan(&["--all"]).await;
+    assert_eq!(ended.code, 1);
     let line = "Service shop/web, in cloud cloudscale: the cloud could not be read: ";
-    assert!(told.text.contains(line), "{}", told.text);
+    assert!(ended.stdout.contains(line), "{}", ended.stdout);
     let line = "2 Services, 2 that could not be planned.\n";
-    assert!(told.text.ends_with(line), "{}", told.text);
-    assert!(!told.text.contains("create"), "{}", told.text);
+    assert!(ended.stdout.ends_with(line), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("create"), "{}", ended.stdout);
     assert_eq!(test.cloud.balancers().len(), 2);
     test.nothing_was_written();
 }
@@ -370,21 +447,21 @@ async fn one_bad_object_is_one_error_and_a_foreign_class_is_left_alone() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "odd"},
                       "spec": {"taints": 7}});
     test.put("Node", node);
-    let told = test.plan(&["--all"]).await;
-    assert_eq!(told.code, 1);
+    let ended = test.plan(&["--all"]).await;
+    assert_eq!(ended.code, 1);
     for line in [
         "Service shop/broken: invalid type: integer `7`, expected",
         "Service shop/web, in cloud cloudscale: nothing to do\n",
         "\nNode odd cannot be read: ",
         "\n3 Services, 1 that could not be planned, 2 with nothing to do.\n",
     ] {
-        assert!(told.text.contains(line), "{line}\n{}", told.text);
+        assert!(ended.stdout.contains(line), "{line}\n{}", ended.stdout);
     }
-    assert!(!told.text.contains("foreign"), "{}", told.text);
-    let told = test.plan(&["shop/foreign"]).await;
+    assert!(!ended.stdout.contains("foreign"), "{}", ended.stdout);
+    let ended = test.plan(&["shop/foreign"]).await;
     let text = "Service shop/foreign: class \"vendor.test/lb\" is somebody else's\n";
-    assert_eq!(told.code, 0);
-    assert!(told.text.starts_with(text), "{}", told.text);
+    assert_eq!(ended.code, 0);
+    assert!(ended.stdout.starts_with(text), "{}", ended.stdout);
     test.nothing_was_written();
 }
 

@@ -257,14 +257,6 @@ impl Api for Relay {
         })
     }
 
-    fn state(&self) -> Value {
-        Value::Null
-    }
-
-    fn control(&self, verb: &str, _: &Value) -> Result<Value, String> {
-        Err(format!("a relay knows no {verb}"))
-    }
-
     fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
         Refusal::of_code(status.as_u16(), message).to_status()
     }

@@ -1,120 +1,144 @@
-//! The control handle over HTTP: the words under `/_sim/` that all simulated servers share.
-//!
-//! It asks nobody for credentials, and it can change everything: simulated servers belong on
-//! loopback.
+//! The control handle of a simulated server: what tests, `bowline sandbox` and people do to it behind
+//! the back of its API. Here is what those of all servers share: errors, the parts of fixtures, and
+//! verbs over HTTP.
 
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+mod http;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::World;
 use crate::faults::{RawRule, Rule};
-use crate::serve::{Api, Body, json as answer_json, text};
 
-const PREFIX: &str = "/_sim";
+pub(crate) use http::{answer, is_control};
 
-/// What can be asked, for the answer to what cannot.
-const WORDS: &str = "GET /_sim/journal, DELETE /_sim/journal, GET /_sim/state, GET /_sim/faults, \
-    POST /_sim/faults, DELETE /_sim/faults, DELETE /_sim/faults/<name>, POST /_sim/reads-fail, \
-    POST /_sim/cut-streams, POST /_sim/reset, POST /_sim/<verb of the server>";
+/// The part of the control handle over HTTP that belongs to one server alone. The serving layer
+/// answers what all servers share (faults, journal) itself.
+pub trait Control: Send + Sync {
+    /// Everything there is, for `GET /_sim/state`.
+    fn state(&self) -> Value;
 
-/// Whether the path is one of the control handle.
-pub(crate) fn is_control(path: &str) -> bool {
-    path.strip_prefix(PREFIX)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    /// `POST /_sim/<verb>` with a JSON body.
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String>;
+
+    /// Forgets everything and loads the fixture again, for `POST /_sim/reset`.
+    fn reset(&self) -> ControlResult {
+        Ok(())
+    }
 }
 
-/// Answers a control request. Such requests meet no faults and stay out of the journal.
-pub(crate) fn answer(world: &World, api: &dyn Api, request: &Request<Bytes>) -> Response<Body> {
-    let path = request.uri().path();
-    let word = path.strip_prefix(PREFIX).unwrap_or_default();
-    let word = word.trim_start_matches('/').trim_end_matches('/');
-    let result = match (request.method(), word) {
-        (&Method::GET, "journal") => {
-            return text(StatusCode::OK, world.journal.json_lines());
+/// Something that cannot be done to a simulated cloud.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {task} {object}: {reason}")]
+pub struct ControlError {
+    /// What was tried.
+    pub task: &'static str,
+    pub object: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What can be done to a simulated cloud, or why not.
+pub type ControlResult<T = ()> = Result<T, ControlError>;
+
+impl ControlError {
+    /// That task cannot be done to that object.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a word, a text or an error, whatever is at hand"
+    )]
+    pub fn new(task: &'static str, object: &str, reason: impl ToString) -> Self {
+        Self {
+            task,
+            object: object.to_owned(),
+            reason: reason.to_string(),
         }
-        (&Method::DELETE, "journal") => {
-            world.journal.clear();
-            Ok(json!({}))
-        }
-        (&Method::GET, "state") => Ok(api.state()),
-        (&Method::GET, "faults") => Ok(world.faults.to_json()),
-        (&Method::POST, "faults") => add_faults(world, api, request.body()),
-        (&Method::DELETE, "faults") => {
-            world.faults.clear();
-            Ok(json!({}))
-        }
-        (&Method::DELETE, word) if word.starts_with("faults/") => {
-            let name = word.trim_start_matches("faults/");
-            if world.faults.remove(name) {
-                Ok(json!({}))
-            } else {
-                Err(format!("there is no fault named {name:?}"))
-            }
-        }
-        (&Method::POST, "reads-fail") => reads_fail(world, api, request.body()),
-        (&Method::POST, "cut-streams") => {
-            world.faults.cut_streams(api.name());
-            Ok(json!({}))
-        }
-        (&Method::POST, "reset") => {
-            world.faults.clear();
-            world.journal.clear();
-            api.reset();
-            Ok(json!({}))
-        }
-        (&Method::POST, verb) if !verb.is_empty() && !verb.contains('/') => {
-            parse(request.body()).and_then(|body| api.control(verb, &body))
-        }
-        _ => {
-            let message = format!(
-                "{} {path} is not known; there are {WORDS}",
-                request.method()
-            );
-            return answer_json(StatusCode::NOT_FOUND, &json!({ "error": message }));
-        }
+    }
+
+    /// That task needs something of that kind, which is not there.
+    pub fn unknown(task: &'static str, kind: &str, name: &str) -> Self {
+        let reason = "there is none of that id, nor exactly one of that name";
+        Self::new(task, &format!("the {kind} {name:?}"), reason)
+    }
+}
+
+/// The one of that id, else the only one of that name.
+pub fn by_id_or_name<T>(
+    all: impl Iterator<Item = T> + Clone,
+    wanted: &str,
+    id: impl Fn(&T) -> &str,
+    name: impl Fn(&T) -> &str,
+) -> Option<T> {
+    let mut named = all.clone().filter(|it| name(it) == wanted);
+    let only = || named.next().filter(|_| named.next().is_none());
+    all.into_iter().find(|it| id(it) == wanted).or_else(only)
+}
+
+/// Adds all that a fixture lists of one kind.
+pub fn add_all<S, T>(specs: &[S], add: impl Fn(&S) -> ControlResult<T>) -> ControlResult {
+    specs.iter().try_for_each(|spec| add(spec).map(|_| ()))
+}
+
+/// Adds the faults of a fixture: those of `server`, where they name none.
+pub fn add_faults(world: &World, server: &str, faults: &[RawRule]) -> ControlResult {
+    for raw in faults {
+        let failed = |error| ControlError::new("add the fault", &format!("{:?}", raw.name), error);
+        let mut rule = Rule::try_from(raw.clone()).map_err(failed)?;
+        rule.server.get_or_insert_with(|| server.to_owned());
+        world.faults.add(rule).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A body of the control handle; serde's message names what is allowed.
+pub fn read_body<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
+    T::deserialize(body).map_err(|error| error.to_string())
+}
+
+/// The bodies of verbs.
+#[macro_export]
+macro_rules! bodies {
+    ($($name:ident { $($(#[$attribute:meta])* $field:ident: $kind:ty),* })*) => {
+        $(
+            #[derive(serde::Deserialize)]
+            #[serde(deny_unknown_fields)]
+            struct $name { $($(#[$attribute])* $field: $kind),* }
+        )*
     };
-    match result {
-        Ok(value) => answer_json(StatusCode::OK, &value),
-        Err(message) => answer_json(StatusCode::BAD_REQUEST, &json!({ "error": message })),
+}
+
+/// What a verb without an answer comes to.
+pub trait Done {
+    fn done(self) -> Result<(), String>;
+}
+
+impl Done for () {
+    fn done(self) -> Result<(), String> {
+        Ok(())
     }
 }
 
-/// A body as JSON; an empty one means an empty object.
-fn parse(body: &Bytes) -> Result<Value, String> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(json!({}));
+impl<E: ToString> Done for Result<(), E> {
+    fn done(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
     }
-    serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))
 }
 
-/// Adds one rule, or a list of them: all or none. A rule without a server means this one.
-fn add_faults(world: &World, api: &dyn Api, body: &Bytes) -> Result<Value, String> {
-    let given = match parse(body)? {
-        Value::Array(rules) => rules,
-        rule => vec![rule],
-    };
-    let mut rules = Vec::new();
-    for value in given {
-        let raw: RawRule = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        let mut rule = Rule::try_from(raw).map_err(|error| error.to_string())?;
-        rule.server.get_or_insert_with(|| api.name().to_owned());
-        rules.push(rule);
-    }
-    let mut names = Vec::new();
-    for rule in rules {
-        names.push(world.faults.add(rule).map_err(|error| error.to_string())?);
-    }
-    Ok(json!({ "added": names }))
+/// Carries out a verb that answers nothing.
+pub fn done<B: DeserializeOwned, R: Done>(
+    body: &Value,
+    work: impl FnOnce(B) -> R,
+) -> Result<Value, String> {
+    work(read_body(body)?).done()?;
+    Ok(json!({}))
 }
 
-fn reads_fail(world: &World, api: &dyn Api, body: &Bytes) -> Result<Value, String> {
-    let body = parse(body)?;
-    let only = body.as_object().filter(|object| object.len() == 1);
-    let on = only
-        .and_then(|object| object.get("on"))
-        .and_then(Value::as_bool);
-    let on = on.ok_or("the body must be {\"on\": true} or {\"on\": false}")?;
-    world.faults.fail_reads(api.name(), on);
-    Ok(json!({ "reads_fail": on }))
+/// Carries out a verb that answers with what it added.
+pub fn added<B: DeserializeOwned, T: Serialize>(
+    body: &Value,
+    work: impl FnOnce(B) -> ControlResult<T>,
+) -> Result<Value, String> {
+    let added = work(read_body(body)?).map_err(|error| error.to_string())?;
+    Ok(json!({ "added": added }))
 }

@@ -27,14 +27,31 @@
 //!   │ cloud's own API     │  stop        │ fall silent  │
 //!   └─────────────────────┘              └──────────────┘
 //! ```
+//!
+//! **Files.** The simulated clouds, `simulators/*`, share one layout; a file is left out where a cloud
+//! has nothing for it:
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | the cloud as a value, its [`serve::Api`], and a picture of how a request goes through it |
+//! | `config.rs`, `catalog.rs` | what it is started with (credentials, timings, quirks); what it offers (zones, types) |
+//! | `model.rs` | its state |
+//! | `routes.rs`, `calls.rs` | from a request to an answer; the names of the API's calls by method and path |
+//! | `fields.rs`, `refusals.rs`, `render.rs` | what a body asks for; the API's errors; objects as the API shows them |
+//! | `fixture.rs`, `load.rs` | what a fixture may contain; how it becomes state |
+//! | `control.rs`, `views.rs` | what tests and the sandbox do to it directly; what they see of it |
+//! | `verbs.rs` | the same over HTTP, under `/_sim/` ([`control::Control`]) |
+//! | `original.rs` | the RBAC objects of the controller manager that Bowline replaces |
+//! | `simulate.rs`, `sandbox.rs` | its rows for `bowline simulate` and `bowline sandbox` |
+//!
+//! All other files are about one kind of object of that cloud.
 
 pub mod calls;
 pub mod collection;
-mod control;
+pub mod control;
 pub mod faults;
 pub mod fixture;
 pub mod glob;
-pub mod handle;
 pub mod journal;
 pub mod keys;
 mod kubelet;

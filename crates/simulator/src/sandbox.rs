@@ -13,8 +13,8 @@ use crate::serve::{Api, Server};
 use crate::simulate::ServerKind;
 use crate::{KubeletSpec, World};
 
-/// One simulated cloud: how its server is started, what its provider is told, and which words the
-/// sandbox's story uses.
+/// One simulated cloud: how its server is started, the settings of its provider, and the words that the
+/// sandbox prints about it.
 #[derive(Clone, Copy)]
 pub struct SimulatorKind {
     /// Its server alone. Its name is also that of the provider: in `--cloud`, in
@@ -26,7 +26,7 @@ pub struct SimulatorKind {
     pub api: &'static str,
     /// What the provider id of its nodes begins with.
     pub provider_id: &'static str,
-    /// How its load balancers are spoken of; none if it has none.
+    /// What its load balancers are called; none if it has none.
     pub balancer: Option<Words>,
     /// Whether it can say that a machine is off or gone.
     pub knows_power: bool,
@@ -62,12 +62,12 @@ pub struct Account {
     pub address: SocketAddr,
 }
 
-/// How load balancers are spoken of.
+/// What load balancers are called.
 #[derive(Clone, Copy)]
 pub struct Words {
     /// What one is called.
     pub name: &'static str,
-    /// What is behind one, after "makes one for it".
+    /// What is behind one, after "creates a …".
     pub behind: &'static str,
     /// What follows when nodes come and go.
     pub follows: &'static str,
@@ -101,15 +101,15 @@ impl Running {
     }
 }
 
-/// What the sandbox does to a simulated cloud, and sees of it, behind everybody's back.
+/// What the sandbox does to a simulated cloud, and sees of it, behind the back of its API.
 pub trait SimulatedCloud: Send + Sync {
     /// Where its API is, for people.
     fn url(&self) -> String;
 
-    /// What its provider is told as its original is. Files go into that folder.
+    /// The settings of its provider in the form of the original. Files go into that folder.
     fn settings(&self, folder: &Path) -> Settings;
 
-    /// What its provider is told in Bowline's own configuration, where the cloud has that name.
+    /// The settings of its provider in Bowline's own configuration, where the cloud has that name.
     fn section(&self, name: &str, folder: &Path) -> Section;
 
     /// Makes a machine that runs, and gives the kubelet on it.
@@ -150,7 +150,7 @@ pub trait SimulatedCloud: Send + Sync {
         BTreeSet::new()
     }
 
-    /// What else there is to tell about it; none if there is nothing.
+    /// What only this cloud has; none if there is nothing.
     fn extras(&self) -> Option<Extras> {
         None
     }
@@ -197,7 +197,7 @@ pub struct Extras {
     pub kept: (&'static str, &'static str),
 }
 
-/// What a provider is told beside the flags that every one is given.
+/// The settings of a provider in the form of its original, beside the flags of every manager.
 #[derive(Default)]
 pub struct Settings {
     /// Files of the sandbox's folder: name and content.
@@ -208,7 +208,7 @@ pub struct Settings {
     pub arguments: Vec<String>,
 }
 
-/// What a provider is told in Bowline's own configuration.
+/// The settings of a provider in Bowline's own configuration.
 pub struct Section {
     /// Files of the sandbox's folder: name and content.
     pub files: Vec<(String, String)>,
@@ -253,10 +253,10 @@ pub struct Balancer {
     pub addresses: BTreeSet<String>,
     /// Whether it is more than a promise: no longer being made.
     pub is_made: bool,
-    /// What it consists of besides its members, in the cloud's words: `listener tcp/80`.
+    /// What it consists of besides its targets, in the cloud's words: `listener tcp/80`.
     pub parts: BTreeSet<String>,
     /// The machines behind it.
-    pub members: BTreeSet<String>,
+    pub targets: BTreeSet<String>,
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use crate::World;
+use crate::control::ControlResult;
 use crate::fixture;
-use crate::handle::HandleResult;
 use crate::serve::Server;
 
 /// A server that `bowline simulate` can run.
@@ -142,7 +142,7 @@ impl Options {
     /// What the fixture, or an empty one, comes to in a world of its own.
     pub fn load<F: DeserializeOwned + Default, C>(
         &self,
-        from_fixture: impl FnOnce(&World, F) -> HandleResult<C>,
+        from_fixture: impl FnOnce(&World, F) -> ControlResult<C>,
     ) -> Result<(World, C)> {
         let fixture = self.fixture()?.unwrap_or_default();
         let world = self.world()?;

@@ -14,7 +14,7 @@ use crate::simulate::Options;
 
 /// Where the server is.
 #[derive(Clone)]
-pub enum Place {
+pub enum ServerAddress {
     Socket(std::net::SocketAddr),
     Pipe(World, &'static str),
 }
@@ -22,7 +22,7 @@ pub enum Place {
 /// A caller of one server.
 #[derive(Clone)]
 pub struct Client {
-    pub place: Place,
+    pub address: ServerAddress,
     pub token: Option<String>,
 }
 
@@ -45,9 +45,9 @@ impl Reply {
 }
 
 impl Client {
-    pub fn new(place: Place, token: Option<&str>) -> Self {
+    pub fn new(address: ServerAddress, token: Option<&str>) -> Self {
         let token = token.map(str::to_owned);
-        Self { place, token }
+        Self { address, token }
     }
 
     pub fn request(&self, method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
@@ -70,11 +70,13 @@ impl Client {
         body: &str,
     ) -> hyper::Result<Response<Incoming>> {
         let request = self.request(method, path, body);
-        match &self.place {
-            Place::Socket(address) => {
+        match &self.address {
+            ServerAddress::Socket(address) => {
                 send(TcpStream::connect(address).await.unwrap(), request).await
             }
-            Place::Pipe(world, name) => send(world.pipes.connect(name).unwrap(), request).await,
+            ServerAddress::Pipe(world, name) => {
+                send(world.pipes.connect(name).unwrap(), request).await
+            }
         }
     }
 

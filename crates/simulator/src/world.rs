@@ -35,6 +35,11 @@ impl World {
         Self::with(Clock::simulated(start), Random::seeded(seed))
     }
 
+    /// The id that a fixture gives, else a new one.
+    pub fn id_or(&self, given: Option<&String>) -> String {
+        given.cloned().unwrap_or_else(|| self.random.uuid())
+    }
+
     /// A world of given parts, with an empty journal and no faults.
     pub fn with(clock: Clock, random: Random) -> Self {
         Self {

@@ -9,16 +9,16 @@ func (t *tour) balancer(name string, vips *[]cloudscale.VIPAddressRequest) *clou
 	request := &cloudscale.LoadBalancerRequest{Name: name, Flavor: "lb-standard", VIPAddresses: vips}
 	request.Zone, request.Tags = "rma1", &cloudscale.TagMap{"tour": name}
 	made, err := t.LoadBalancers.Create(t, request)
-	t.must("create the load balancer "+name, err)
-	t.equal("it is changing", made.Status, "changing")
+	t.Must("create the load balancer "+name, err)
+	t.Equal("it is changing", made.Status, "changing")
 	again, err := t.LoadBalancers.Get(t, made.UUID)
-	t.must("read it", err)
-	t.equal("what was made is what is read", again, made)
+	t.Must("read it", err)
+	t.Equal("what was made is what is read", again, made)
 	_, err = t.pool(made, "early")
 	t.refused("a pool before it is ready", err, 400, "detail", "")
 	t.refused("delete it before it is ready", t.LoadBalancers.Delete(t, made.UUID), 400, "detail", "")
 	ready, err := t.LoadBalancers.WaitFor(t, made.UUID, cloudscale.LoadBalancerIsRunning, quickly())
-	t.must("wait until it runs", err)
+	t.Must("wait until it runs", err)
 	return ready
 }
 
@@ -35,8 +35,8 @@ func (t *tour) settled(uuid, status string) {
 		return balancer.Status != "changing", nil
 	}
 	balancer, err := t.LoadBalancers.WaitFor(t, uuid, settled, quickly())
-	t.must("wait until it no longer changes", err)
-	t.equal("its status", balancer.Status, status)
+	t.Must("wait until it no longer changes", err)
+	t.Equal("its status", balancer.Status, status)
 }
 
 // private makes a network with the subnet 192.168.42.0/24.
@@ -44,9 +44,9 @@ func (t *tour) private() (*cloudscale.Network, *cloudscale.Subnet) {
 	request := &cloudscale.NetworkCreateRequest{Name: "private", AutoCreateIPV4Subnet: pointer(false)}
 	request.Zone = "rma1"
 	network, err := t.Networks.Create(t, request)
-	t.must("create a network", err)
+	t.Must("create a network", err)
 	subnet, err := t.Subnets.Create(t, &cloudscale.SubnetCreateRequest{CIDR: "192.168.42.0/24", Network: network.UUID})
-	t.must("create a subnet", err)
+	t.Must("create a subnet", err)
 	return network, subnet
 }
 
@@ -54,19 +54,19 @@ func (t *tour) private() (*cloudscale.Network, *cloudscale.Subnet) {
 func balancers(t *tour) {
 	network, subnet := t.private()
 	public := t.balancer("public", nil)
-	t.equal("two addresses", len(public.VIPAddresses), 2)
-	t.check(public.VIPAddresses[0].Version == 4 && public.VIPAddresses[1].Version == 6, "IPv4 first")
-	t.equal("its flavor", public.Flavor, cloudscale.LoadBalancerFlavorStub{Slug: "lb-standard", Name: "LB-Standard"})
-	t.equal("its zone", public.Zone.Slug, "rma1")
+	t.Equal("two addresses", len(public.VIPAddresses), 2)
+	t.Check(public.VIPAddresses[0].Version == 4 && public.VIPAddresses[1].Version == 6, "IPv4 first")
+	t.Equal("its flavor", public.Flavor, cloudscale.LoadBalancerFlavorStub{Slug: "lb-standard", Name: "LB-Standard"})
+	t.Equal("its zone", public.Zone.Slug, "rma1")
 	also := t.balancer("also public", &[]cloudscale.VIPAddressRequest{})
-	t.equal("an empty list means the same", len(also.VIPAddresses), 2)
+	t.Equal("an empty list means the same", len(also.VIPAddresses), 2)
 
 	private := t.balancer("private", &[]cloudscale.VIPAddressRequest{{Subnet: subnet.UUID, Address: "192.168.42.7"}})
 	stub := cloudscale.SubnetStub{HREF: subnet.HREF, UUID: subnet.UUID, CIDR: subnet.CIDR}
 	want := []cloudscale.VIPAddress{{Version: 4, Address: "192.168.42.7", Subnet: stub}}
-	t.equal("its address", private.VIPAddresses, want)
+	t.Equal("its address", private.VIPAddresses, want)
 	chosen := t.balancer("chosen", &[]cloudscale.VIPAddressRequest{{Subnet: subnet.UUID}})
-	t.check(chosen.VIPAddresses[0].Address != "", "an address was chosen")
+	t.Check(chosen.VIPAddresses[0].Address != "", "an address was chosen")
 	err := t.FloatingIPs.Update(t, "203.0.113.200", &cloudscale.FloatingIPUpdateRequest{LoadBalancer: private.UUID})
 	t.refused("a floating IP that does not exist", err, 404, "detail", "Not found.")
 	_, err = t.FloatingIPs.Create(t, &cloudscale.FloatingIPCreateRequest{IPVersion: 4, LoadBalancer: private.UUID})
@@ -74,26 +74,26 @@ func balancers(t *tour) {
 
 	for filter, count := range map[string]int{"public": 1, "private": 1, "": 4, "none": 0} {
 		found, err := t.LoadBalancers.List(t, cloudscale.WithTagFilter(cloudscale.TagMap{"tour": filter}))
-		t.must("list by tag", err)
-		t.equal("found with tag "+filter, len(found), count)
+		t.Must("list by tag", err)
+		t.Equal("found with tag "+filter, len(found), count)
 	}
-	t.must("rename", t.LoadBalancers.Update(t, public.UUID, &cloudscale.LoadBalancerRequest{Name: "renamed"}))
-	t.must("other tags", t.LoadBalancers.Update(t, public.UUID, &cloudscale.LoadBalancerRequest{
+	t.Must("rename", t.LoadBalancers.Update(t, public.UUID, &cloudscale.LoadBalancerRequest{Name: "renamed"}))
+	t.Must("other tags", t.LoadBalancers.Update(t, public.UUID, &cloudscale.LoadBalancerRequest{
 		TaggedResourceRequest: cloudscale.TaggedResourceRequest{Tags: &cloudscale.TagMap{"k8s-service-uid": "1"}}}))
 	again, err := t.LoadBalancers.Get(t, public.UUID)
-	t.must("read it", err)
-	t.equal("its name", again.Name, "renamed")
-	t.equal("its tags", again.Tags, cloudscale.TagMap{"k8s-service-uid": "1"})
-	t.equal("nothing had to be applied", again.Status, "running")
-	t.equal("nor does its address change", again.VIPAddresses, public.VIPAddresses)
+	t.Must("read it", err)
+	t.Equal("its name", again.Name, "renamed")
+	t.Equal("its tags", again.Tags, cloudscale.TagMap{"k8s-service-uid": "1"})
+	t.Equal("nothing had to be applied", again.Status, "running")
+	t.Equal("nor does its address change", again.VIPAddresses, public.VIPAddresses)
 
 	t.refused("delete the network", t.Networks.Delete(t, network.UUID), 400, "detail", "load balancers")
 	for _, balancer := range []*cloudscale.LoadBalancer{public, also, private, chosen} {
-		t.must("delete "+balancer.Name, t.LoadBalancers.Delete(t, balancer.UUID))
+		t.Must("delete "+balancer.Name, t.LoadBalancers.Delete(t, balancer.UUID))
 		_, err = t.LoadBalancers.Get(t, balancer.UUID)
 		t.refused("it is gone", err, 404, "detail", "Not found.")
 	}
-	t.must("delete the network right after", t.Networks.Delete(t, network.UUID))
+	t.Must("delete the network right after", t.Networks.Delete(t, network.UUID))
 }
 
 // scene is a load balancer with one child of each kind.
@@ -114,13 +114,13 @@ func (t *tour) scene(name string) *scene {
 	s.balancer = t.balancer(name, nil)
 	var err error
 	s.pool, err = t.pool(s.balancer, "tcp/http")
-	t.must("create a pool", err)
+	t.Must("create a pool", err)
 	s.member, err = t.LoadBalancerPoolMembers.Create(t, s.pool.UUID, s.aMember())
-	t.must("create a member", err)
+	t.Must("create a member", err)
 	s.listener, err = t.LoadBalancerListeners.Create(t, s.aListener())
-	t.must("create a listener", err)
+	t.Must("create a listener", err)
 	s.monitor, err = t.LoadBalancerHealthMonitors.Create(t, &cloudscale.LoadBalancerHealthMonitorRequest{Pool: s.pool.UUID, Type: "tcp"})
-	t.must("create a health monitor", err)
+	t.Must("create a health monitor", err)
 	return s
 }
 
@@ -136,15 +136,15 @@ func (s *scene) aListener() *cloudscale.LoadBalancerListenerRequest {
 
 // strike deletes the load balancer with everything, and the network.
 func (t *tour) strike(s *scene) {
-	t.must("delete the load balancer", t.LoadBalancers.Delete(t, s.balancer.UUID))
-	t.must("delete the network", t.Networks.Delete(t, s.network.UUID))
+	t.Must("delete the load balancer", t.LoadBalancers.Delete(t, s.balancer.UUID))
+	t.Must("delete the network", t.Networks.Delete(t, s.network.UUID))
 	pools, err := t.LoadBalancerPools.List(t)
-	t.must("list pools", err)
+	t.Must("list pools", err)
 	listeners, err := t.LoadBalancerListeners.List(t)
-	t.must("list listeners", err)
+	t.Must("list listeners", err)
 	monitors, err := t.LoadBalancerHealthMonitors.List(t)
-	t.must("list monitors", err)
-	t.equal("everything is gone", []int{len(pools), len(listeners), len(monitors)}, []int{0, 0, 0})
+	t.Must("list monitors", err)
+	t.Equal("everything is gone", []int{len(pools), len(listeners), len(monitors)}, []int{0, 0, 0})
 	_, err = t.LoadBalancerPoolMembers.List(t, s.pool.UUID)
 	t.refused("members of a pool that is gone", err, 404, "detail", "Not found.")
 }

@@ -7,16 +7,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
-	"reflect"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/cloudscale-ch/cloudscale-go-sdk/v6"
+
+	"bowline/e2e/judge"
 )
 
 // limit bounds the whole tour, which takes seconds.
@@ -29,7 +27,7 @@ const pause = 50 * time.Millisecond
 type tour struct {
 	context.Context
 	*cloudscale.Client
-	passed, failed int
+	judge.Checks
 }
 
 func main() {
@@ -41,10 +39,7 @@ func main() {
 	} {
 		part(t)
 	}
-	fmt.Printf("cloudscale-go-sdk: %d checks passed, %d failed\n", t.passed, t.failed)
-	if t.failed > 0 {
-		os.Exit(1)
-	}
+	t.Verdict("cloudscale-go-sdk")
 }
 
 // client speaks with that token.
@@ -52,31 +47,6 @@ func client(token string) *cloudscale.Client {
 	c := cloudscale.NewClient(http.DefaultClient)
 	c.AuthToken = token
 	return c
-}
-
-// check counts, and says what was wrong.
-func (t *tour) check(right bool, format string, arguments ...any) {
-	if right {
-		t.passed++
-		return
-	}
-	t.failed++
-	fmt.Printf("FAILED %s: %s\n", place(), fmt.Sprintf(format, arguments...))
-}
-
-// equal checks that two values are the same through and through.
-func (t *tour) equal(what string, got, want any) {
-	t.check(reflect.DeepEqual(got, want), "%s\n  got:  %#v\n  want: %#v", what, got, want)
-}
-
-// must checks that something worked; the tour cannot go on without it.
-func (t *tour) must(what string, err error) {
-	if err == nil {
-		t.passed++
-		return
-	}
-	fmt.Printf("FAILED %s: %s: %v\nthe tour ends here after %d checks\n", place(), what, err, t.passed)
-	os.Exit(1)
 }
 
 // refused checks the status of an error and a fragment of its message.
@@ -87,21 +57,7 @@ func (t *tour) refused(what string, err error, status int, key, fragment string)
 		message, named := answer.Message[key]
 		right = named && message != "" && strings.Contains(message, fragment)
 	}
-	t.check(right, "%s: wanted %d, %s: …%s…, got %#v", what, status, key, fragment, err)
-}
-
-// place is the line of the tour that checks, which the helpers above are not.
-func place() string {
-	for skip := 1; ; skip++ {
-		function, file, line, known := runtime.Caller(skip)
-		if !known {
-			return "somewhere"
-		}
-		name := runtime.FuncForPC(function).Name()
-		if !strings.Contains(name, "(*tour)") && !strings.HasSuffix(name, ".place") {
-			return fmt.Sprintf("%s:%d", file[strings.LastIndex(file, "/")+1:], line)
-		}
-	}
+	t.Check(right, "%s: wanted %d, %s: …%s…, got %#v", what, status, key, fragment, err)
 }
 
 // quickly makes the SDK look often.

@@ -13,18 +13,18 @@ func (t *tour) eventually(what string, try func() error) {
 	for until := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(until); err = try() {
 		time.Sleep(pause)
 	}
-	t.must(what, err)
+	t.Must(what, err)
 }
 
 // places shows that what was deleted is in the way for a while.
 func places(t *tour) {
 	s := t.scene("places")
-	t.must("delete the member", t.LoadBalancerPoolMembers.Delete(t, s.pool.UUID, s.member.UUID))
+	t.Must("delete the member", t.LoadBalancerPoolMembers.Delete(t, s.pool.UUID, s.member.UUID))
 	t.eventually("the same member", func() error {
 		_, err := t.LoadBalancerPoolMembers.Create(t, s.pool.UUID, s.aMember())
 		return err
 	})
-	t.must("delete the listener", t.LoadBalancerListeners.Delete(t, s.listener.UUID))
+	t.Must("delete the listener", t.LoadBalancerListeners.Delete(t, s.listener.UUID))
 	t.eventually("the same listener", func() error {
 		_, err := t.LoadBalancerListeners.Create(t, s.aListener())
 		return err
@@ -33,12 +33,12 @@ func places(t *tour) {
 	t.refused("the same listener twice", err, 400, "detail", "exists already")
 	_, err = t.LoadBalancerPoolMembers.Create(t, s.pool.UUID, s.aMember())
 	t.refused("the same member twice", err, 400, "detail", "exists already")
-	t.must("delete the pool with everything", t.LoadBalancerPools.Delete(t, s.pool.UUID))
+	t.Must("delete the pool with everything", t.LoadBalancerPools.Delete(t, s.pool.UUID))
 	listeners, err := t.LoadBalancerListeners.List(t)
-	t.must("list listeners", err)
-	t.equal("none is left", len(listeners), 0)
-	t.must("delete the load balancer while it changes", t.LoadBalancers.Delete(t, s.balancer.UUID))
-	t.must("delete the network", t.Networks.Delete(t, s.network.UUID))
+	t.Must("list listeners", err)
+	t.Equal("none is left", len(listeners), 0)
+	t.Must("delete the load balancer while it changes", t.LoadBalancers.Delete(t, s.balancer.UUID))
+	t.Must("delete the network", t.Networks.Delete(t, s.network.UUID))
 }
 
 // refusals makes mistakes, and hears about them in the form that the SDK understands.
@@ -127,7 +127,7 @@ func badListeners(t *tour, s *scene) {
 
 func badMonitors(t *tour, s *scene) {
 	pool, err := t.pool(s.balancer, "unwatched")
-	t.must("another pool", err)
+	t.Must("another pool", err)
 	host := "a.example"
 	type request = cloudscale.LoadBalancerHealthMonitorRequest
 	type http = cloudscale.LoadBalancerHealthMonitorHTTPRequest
@@ -160,14 +160,14 @@ func tokens(t *tour) {
 	t.refused("no token", err, 401, "detail", "Authentication credentials were not provided.")
 	looking := client("only-look")
 	seen, err := looking.LoadBalancers.Get(t, s.balancer.UUID)
-	t.must("look with a token that may only look", err)
-	t.equal("the same load balancer", seen.Name, s.balancer.Name)
+	t.Must("look with a token that may only look", err)
+	t.Equal("the same load balancer", seen.Name, s.balancer.Name)
 	t.refused("delete with it", looking.LoadBalancers.Delete(t, s.balancer.UUID), 403, "detail", "")
 	elsewhere := client("elsewhere")
 	_, err = elsewhere.LoadBalancers.Get(t, s.balancer.UUID)
 	t.refused("look from another project", err, 404, "detail", "Not found.")
 	all, err := elsewhere.LoadBalancerPools.List(t)
-	t.must("list there", err)
-	t.equal("nothing", len(all), 0)
+	t.Must("list there", err)
+	t.Equal("nothing", len(all), 0)
 	t.strike(s)
 }

@@ -10,17 +10,17 @@ import (
 // balancer makes a load balancer that has an address.
 func (t *tour) balancer(name string) *v3.LoadBalancer {
 	operation, err := t.CreateLoadBalancer(t, v3.CreateLoadBalancerRequest{Name: name})
-	t.must("create the load balancer "+name, err)
+	t.Must("create the load balancer "+name, err)
 	early, err := t.GetLoadBalancer(t, operation.Reference.ID)
-	t.must("read it at once", err)
-	t.equal("it is being made", early.State, v3.LoadBalancerStateCreating)
-	t.check(early.IP == nil, "it has no address yet: %v", early.IP)
+	t.Must("read it at once", err)
+	t.Equal("it is being made", early.State, v3.LoadBalancerStateCreating)
+	t.Check(early.IP == nil, "it has no address yet: %v", early.IP)
 	id := t.done("create it", operation, err)
 	for {
 		got, err := t.GetLoadBalancer(t, id)
 		if err != nil || got.IP != nil {
-			t.must("read it", err)
-			t.equal("it runs", got.State, v3.LoadBalancerStateRunning)
+			t.Must("read it", err)
+			t.Equal("it runs", got.State, v3.LoadBalancerStateRunning)
 			return got
 		}
 		time.Sleep(pause)
@@ -30,24 +30,24 @@ func (t *tour) balancer(name string) *v3.LoadBalancer {
 // balancers are made, found, renamed, described and deleted.
 func balancers(t *tour) {
 	one, two := t.balancer("one"), t.balancer("two")
-	t.check(!one.IP.Equal(two.IP), "they have addresses of their own")
+	t.Check(!one.IP.Equal(two.IP), "they have addresses of their own")
 	all, err := t.ListLoadBalancers(t)
-	t.must("list load balancers", err)
+	t.Must("list load balancers", err)
 	found, err := all.FindLoadBalancer("two")
-	t.must("find one by name", err)
-	t.equal("what is listed is what is read", found, *two)
+	t.Must("find one by name", err)
+	t.Equal("what is listed is what is read", found, *two)
 	_, err = t.CreateLoadBalancer(t, v3.CreateLoadBalancerRequest{Name: "two"})
 	t.refused("a name that is taken", err, v3.ErrConflict, "already exists, the name must be unique")
 	_, err = t.UpdateLoadBalancer(t, one.ID, v3.UpdateLoadBalancerRequest{Name: "two"})
 	t.refused("the same for a rename", err, v3.ErrConflict, "the name must be unique")
 	operation, err := t.UpdateLoadBalancer(t, one.ID, v3.UpdateLoadBalancerRequest{
 		Name: "uno", Description: "first", Labels: v3.Labels{"bowline-service-uid": "1"}})
-	t.equal("what it is about", t.done("rename it", operation, err), one.ID)
+	t.Equal("what it is about", t.done("rename it", operation, err), one.ID)
 	got, err := t.GetLoadBalancer(t, one.ID)
-	t.must("read it", err)
-	t.equal("its name and description", []string{got.Name, got.Description}, []string{"uno", "first"})
-	t.equal("its labels", got.Labels, v3.Labels{"bowline-service-uid": "1"})
-	t.equal("its address stays", got.IP, one.IP)
+	t.Must("read it", err)
+	t.Equal("its name and description", []string{got.Name, got.Description}, []string{"uno", "first"})
+	t.Equal("its labels", got.Labels, v3.Labels{"bowline-service-uid": "1"})
+	t.Equal("its address stays", got.IP, one.IP)
 	for _, field := range []v3.ResetLoadBalancerFieldField{
 		v3.ResetLoadBalancerFieldFieldDescription, v3.ResetLoadBalancerFieldFieldLabels,
 	} {
@@ -55,8 +55,8 @@ func balancers(t *tour) {
 		t.done("reset its "+string(field), operation, err)
 	}
 	got, err = t.GetLoadBalancer(t, one.ID)
-	t.must("read it", err)
-	t.equal("nothing is left of them", []any{got.Description, len(got.Labels)}, []any{"", 0})
+	t.Must("read it", err)
+	t.Equal("nothing is left of them", []any{got.Description, len(got.Labels)}, []any{"", 0})
 	for _, id := range []v3.UUID{one.ID, two.ID} {
 		operation, err = t.DeleteLoadBalancer(t, id)
 		t.done("delete it", operation, err)
@@ -78,15 +78,15 @@ func aService(name string, port int64) v3.AddServiceToLoadBalancerRequest {
 func services(t *tour) {
 	balancer := t.balancer("with services")
 	operation, err := t.AddServiceToLoadBalancer(t, balancer.ID, aService("web-80", 80))
-	t.equal("the operation is about the load balancer", t.done("add a service", operation, err), balancer.ID)
+	t.Equal("the operation is about the load balancer", t.done("add a service", operation, err), balancer.ID)
 	service := t.only(balancer.ID)
-	t.equal("it runs", service.State, v3.LoadBalancerServiceStateRunning)
-	t.equal("its pool has an id and nothing else", service.InstancePool, &v3.InstancePool{ID: workers})
-	t.equal("its health check", *service.Healthcheck, *aService("", 0).Healthcheck)
-	t.equal("the health of every member is told", len(service.HealthcheckStatus), 3)
+	t.Equal("it runs", service.State, v3.LoadBalancerServiceStateRunning)
+	t.Equal("its pool has an id and nothing else", service.InstancePool, &v3.InstancePool{ID: workers})
+	t.Equal("its health check", *service.Healthcheck, *aService("", 0).Healthcheck)
+	t.Equal("the health of every member is told", len(service.HealthcheckStatus), 3)
 	one, err := t.GetLoadBalancerService(t, balancer.ID, service.ID)
-	t.must("read it alone", err)
-	t.equal("what is in the load balancer is what is read", *one, service)
+	t.Must("read it alone", err)
+	t.Equal("what is in the load balancer is what is read", *one, service)
 	_, err = t.AddServiceToLoadBalancer(t, balancer.ID, aService("again", 80))
 	t.refused("a second one on its port", err, v3.ErrConflict, "80/tcp")
 	udp := aService("web-80-udp", 80)
@@ -94,8 +94,8 @@ func services(t *tour) {
 	operation, err = t.AddServiceToLoadBalancer(t, balancer.ID, udp)
 	t.done("the same port with UDP", operation, err)
 	both, err := t.GetLoadBalancer(t, balancer.ID)
-	t.must("read both", err)
-	t.equal("two services", len(both.Services), 2)
+	t.Must("read both", err)
+	t.Equal("two services", len(both.Services), 2)
 	operation, err = t.DeleteLoadBalancerService(t, balancer.ID, both.Services[1].ID)
 	t.done("delete the second", operation, err)
 
@@ -104,18 +104,18 @@ func services(t *tour) {
 		Healthcheck: &v3.LoadBalancerServiceHealthcheck{Mode: "https", Port: 31000, URI: "/healthz", TlsSNI: "a.example", Interval: 30, Timeout: 10, Retries: 2}})
 	t.done("change it", operation, err)
 	changed := t.only(balancer.ID)
-	t.equal("its texts", []string{changed.Name, changed.Description, string(changed.Strategy)}, []string{"web", "front door", "source-hash"})
-	t.equal("its ports", []int64{changed.Port, changed.TargetPort}, []int64{80, 30090})
-	t.equal("its health check", changed.Healthcheck.URI+changed.Healthcheck.TlsSNI, "/healthza.example")
+	t.Equal("its texts", []string{changed.Name, changed.Description, string(changed.Strategy)}, []string{"web", "front door", "source-hash"})
+	t.Equal("its ports", []int64{changed.Port, changed.TargetPort}, []int64{80, 30090})
+	t.Equal("its health check", changed.Healthcheck.URI+changed.Healthcheck.TlsSNI, "/healthza.example")
 	operation, err = t.UpdateLoadBalancerService(t, balancer.ID, service.ID, v3.UpdateLoadBalancerServiceRequest{
 		Healthcheck: &v3.LoadBalancerServiceHealthcheck{Mode: "tcp", Port: 30090}})
 	t.done("another health check", operation, err)
 	changed = t.only(balancer.ID)
-	t.equal("nothing is left of the first", changed.Healthcheck.URI, "")
-	t.equal("everything else stays", changed.TargetPort, int64(30090))
+	t.Equal("nothing is left of the first", changed.Healthcheck.URI, "")
+	t.Equal("everything else stays", changed.TargetPort, int64(30090))
 	operation, err = t.ResetLoadBalancerServiceField(t, balancer.ID, service.ID, v3.ResetLoadBalancerServiceFieldFieldDescription)
 	t.done("reset its description", operation, err)
-	t.equal("it is empty", t.only(balancer.ID).Description, "")
+	t.Equal("it is empty", t.only(balancer.ID).Description, "")
 
 	for port := int64(81); port < 90; port++ {
 		operation, err = t.AddServiceToLoadBalancer(t, balancer.ID, aService(fmt.Sprint("web-", port), port))
@@ -136,8 +136,8 @@ func services(t *tour) {
 // only is the one service of a load balancer.
 func (t *tour) only(id v3.UUID) v3.LoadBalancerService {
 	balancer, err := t.GetLoadBalancer(t, id)
-	t.must("read the load balancer", err)
-	t.equal("one service", len(balancer.Services), 1)
+	t.Must("read the load balancer", err)
+	t.Equal("one service", len(balancer.Services), 1)
 	return balancer.Services[0]
 }
 
@@ -167,8 +167,8 @@ func refusals(t *tour) {
 	_, err = t.CreateLoadBalancer(t, v3.CreateLoadBalancerRequest{Name: "fourth"})
 	t.refused("more than the quota", err, v3.ErrForbidden, "network-load-balancer")
 	quota, err := t.GetQuota(t, "network-load-balancer")
-	t.must("read the quota", err)
-	t.equal("its use", quota.Usage, int64(3))
+	t.Must("read the quota", err)
+	t.Equal("its use", quota.Usage, int64(3))
 	for _, one := range more {
 		operation, err := t.DeleteLoadBalancer(t, one.ID)
 		t.done("delete it", operation, err)
@@ -194,7 +194,7 @@ func refusals(t *tour) {
 func roles(t *tour) {
 	reader := client("EXO00000000000000000000000b", "only-look")
 	_, err := reader.ListLoadBalancers(t)
-	t.must("list with the second key", err)
+	t.Must("list with the second key", err)
 	_, err = reader.CreateLoadBalancer(t, v3.CreateLoadBalancerRequest{Name: "no"})
 	t.refused("create with it", err, v3.ErrForbidden, "create-load-balancer")
 	_, err = reader.StopInstance(t, instance)

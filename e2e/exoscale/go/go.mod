@@ -2,6 +2,10 @@ module bowline/e2e/exoscale
 
 go 1.26
 
+require bowline/e2e/judge v0.0.0
+
+replace bowline/e2e/judge => ../../judge
+
 require github.com/exoscale/egoscale/v3 v3.1.35
 
 require (

@@ -7,16 +7,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"reflect"
-	"runtime"
 	"strings"
 	"time"
 
 	v3 "github.com/exoscale/egoscale/v3"
 	"github.com/exoscale/egoscale/v3/credentials"
+
+	"bowline/e2e/judge"
 )
 
 // limit bounds the whole tour, which takes less than half a minute.
@@ -35,7 +34,7 @@ const (
 type tour struct {
 	context.Context
 	*v3.Client
-	passed, failed int
+	judge.Checks
 }
 
 func main() {
@@ -47,10 +46,7 @@ func main() {
 	} {
 		part(t)
 	}
-	fmt.Printf("egoscale: %d checks passed, %d failed\n", t.passed, t.failed)
-	if t.failed > 0 {
-		os.Exit(1)
-	}
+	t.Verdict("egoscale")
 }
 
 // client signs with that key.
@@ -64,65 +60,26 @@ func client(key, secret string) *v3.Client {
 	return c
 }
 
-// check counts, and says what was wrong.
-func (t *tour) check(right bool, format string, arguments ...any) {
-	if right {
-		t.passed++
-		return
-	}
-	t.failed++
-	fmt.Printf("FAILED %s: %s\n", place(), fmt.Sprintf(format, arguments...))
-}
-
-// equal checks that two values are the same through and through.
-func (t *tour) equal(what string, got, want any) {
-	t.check(reflect.DeepEqual(got, want), "%s\n  got:  %#v\n  want: %#v", what, got, want)
-}
-
-// must checks that something worked; the tour cannot go on without it.
-func (t *tour) must(what string, err error) {
-	if err == nil {
-		t.passed++
-		return
-	}
-	fmt.Printf("FAILED %s: %s: %v\nthe tour ends here after %d checks\n", place(), what, err, t.passed)
-	os.Exit(1)
-}
-
 // refused checks the status of an error, by the SDK's own word for it, and a fragment of its message.
 func (t *tour) refused(what string, err error, status error, fragment string) {
 	right := errors.Is(err, status) && strings.Contains(err.Error(), fragment)
-	t.check(right, "%s: wanted %v, …%s…, got %v", what, status, fragment, err)
+	t.Check(right, "%s: wanted %v, …%s…, got %v", what, status, fragment, err)
 }
 
 // done waits for an operation more often than the SDK does, and returns what it is about.
 func (t *tour) done(what string, operation *v3.Operation, err error) v3.UUID {
-	t.must(what, err)
-	t.equal(what+": it is pending", operation.State, v3.OperationStatePending)
+	t.Must(what, err)
+	t.Equal(what+": it is pending", operation.State, v3.OperationStatePending)
 	for operation.State == v3.OperationStatePending {
 		time.Sleep(pause)
 		// Not counted, as nobody knows how often the tour has to look.
 		if operation, err = t.GetOperation(t, operation.ID); err != nil {
-			t.must(what+": read the operation", err)
+			t.Must(what+": read the operation", err)
 		}
 	}
-	t.equal(what+": it succeeds", operation.State, v3.OperationStateSuccess)
+	t.Equal(what+": it succeeds", operation.State, v3.OperationStateSuccess)
 	if operation.Reference == nil {
 		return ""
 	}
 	return operation.Reference.ID
-}
-
-// place is the line of the tour that checks, which the helpers above are not.
-func place() string {
-	for skip := 1; ; skip++ {
-		function, file, line, known := runtime.Caller(skip)
-		if !known {
-			return "somewhere"
-		}
-		name := runtime.FuncForPC(function).Name()
-		if !strings.Contains(name, "(*tour)") && !strings.HasSuffix(name, ".place") {
-			return fmt.Sprintf("%s:%d", file[strings.LastIndex(file, "/")+1:], line)
-		}
-	}
 }

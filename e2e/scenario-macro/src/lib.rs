@@ -4,11 +4,11 @@
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A test that plays the function's body as a scenario: under a paused clock on the simulated API server, or on the
+/// A test that runs the function's body as a scenario: under a paused clock on the simulated API server, or on the
 /// real clock on a real one.
 ///
-/// A parameter is the harness that it runs in: `stage: Stage` is made by `Stage::new().await` before, and
-/// `stage.end().await` comes after, even if the body returns early. With `#[scenario(only_in_memory = "reason")]` it
+/// A parameter is the harness that it runs in: `harness: Harness` is made by `Harness::new().await` before, and
+/// `harness.end().await` comes after, even if the body returns early. With `#[scenario(only_in_memory = "reason")]` it
 /// stays away from a real server, whose run lists the reason.
 #[proc_macro_attribute]
 pub fn scenario(options: TokenStream, function: TokenStream) -> TokenStream {
@@ -34,7 +34,7 @@ pub fn scenario(options: TokenStream, function: TokenStream) -> TokenStream {
     // The clock here and not in a function, since only tests have one that can be paused.
     let mut arguments = parsed("|builder| builder.start_paused(true), async ||");
     arguments.extend([within(parameter.stream(), body)]);
-    inside.extend(parsed("::bowline_scenarios::play"));
+    inside.extend(parsed("::bowline_scenarios::run_scenario"));
     inside.extend([group(Delimiter::Parenthesis, arguments)]);
     let mut test = parsed("#[test]");
     test.extend(tokens);

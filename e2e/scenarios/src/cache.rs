@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
-use crate::bench::TestCluster;
+use crate::test_cluster::TestCluster;
 
 /// What such a cache holds of one kind.
 #[derive(Clone, Debug)]

@@ -1,13 +1,12 @@
-//! cloudscale.ch on a bench: the real provider, a simulated cloud, and the role of the original's
+//! cloudscale.ch in scenarios: the real provider, a simulated cloud, and the role of the original's
 //! manifest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bowline_cloudscale::{Config, PROVIDER, Surroundings};
+use bowline_cloudscale::{Config, PROVIDER};
 use bowline_controllers::metrics::Metrics;
-use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator_cloudscale::{
     BalancerSpec, Cloudscale, DEFAULT_TOKEN, Fixture, ListenerSpec, MemberSpec, MonitorSpec,
@@ -17,8 +16,8 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 
 use crate::TestCluster;
+use crate::cloud_harness::{Called, Original, Served};
 use crate::objects::service;
-use crate::site::{Called, Original, Served};
 
 /// The annotation with a load balancer's uuid.
 pub const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
@@ -36,14 +35,14 @@ pub const FLAGS: [&str; 4] = [
     "--concurrent-service-syncs=2",
 ];
 /// Where the cloud listens in the pipes.
-const PLACE: &str = "cloudscale.sim";
+const HOST: &str = "cloudscale.sim";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
 
-/// A bench whose managers work with a simulated cloudscale.ch.
-pub type Site = crate::site::Site<Cloudscale>;
+/// A test cluster whose managers work with a simulated cloudscale.ch.
+pub type CloudHarness = crate::cloud_harness::CloudHarness<Cloudscale>;
 
-impl Site {
+impl CloudHarness {
     /// A cloud with what the fixture describes, and the manager with the command line of the
     /// original's manifest and its environment, and with more of both; it is not started yet.
     pub async fn set_up(
@@ -116,37 +115,31 @@ pub fn serve(
     fixture: &str,
     environment: &[(&str, &str)],
 ) -> Served<Cloudscale> {
-    let called = Called::only(name, PROVIDER, PLACE);
+    let called = Called::only(name, PROVIDER, HOST);
     let cloud = cloud(bench, fixture);
     let server = called.serve(&bench.world, cloud.clone());
     let settings = settings(&called.host(), environment);
     let (name, label) = (called.name(), called.label());
-    let making = move |world: World, metrics: Arc<Metrics>| {
+    let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), bowline_cloudscale::register_metrics);
-        let surroundings = Surroundings {
-            name: name.clone(),
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: Some(metrics),
-        };
+        let surroundings = Called::surroundings(&name, &world, Some(metrics));
         let made = bowline_cloudscale::build(&settings, surroundings).unwrap();
         async { Ok(made) }.boxed_local()
     };
     Served {
         cloud,
         server,
-        making: Box::new(making),
+        factory: Box::new(factory),
     }
 }
 
 /// The cloud of a fixture, whose servers are called what the nodes are called on that API server.
 fn cloud(bench: &TestCluster, fixture: &str) -> Arc<Cloudscale> {
-    let mut scene: Fixture = bowline_simulator::fixture::parse("scene", fixture).unwrap();
-    for machine in &mut scene.machines {
+    let mut fixture: Fixture = bowline_simulator::fixture::parse("fixture", fixture).unwrap();
+    for machine in &mut fixture.machines {
         machine.name = bench.cluster.names().own(&machine.name);
     }
-    Cloudscale::from_fixture(&bench.world, scene).unwrap()
+    Cloudscale::from_fixture(&bench.world, fixture).unwrap()
 }
 
 fn settings(host: &str, environment: &[(&str, &str)]) -> Config {

@@ -30,7 +30,7 @@ use tokio::sync::watch;
 use crate::mirror::{Mirror, version_of};
 use crate::names::Names;
 use crate::plane::ControlPlane;
-use crate::play;
+use crate::run;
 pub(crate) use certificates::REQUEST;
 pub(crate) use remains::Remains;
 pub use server::Backup;
@@ -75,7 +75,7 @@ struct Real {
 impl Cluster {
     /// A cluster for one scenario. `seed` is for the simulated one.
     pub async fn start(seed: u64, sharing: Sharing) -> Self {
-        if play::is_real() {
+        if run::is_real() {
             Self::real(sharing).await
         } else {
             Self::in_memory(seed)
@@ -103,7 +103,7 @@ impl Cluster {
         };
         let admin = kube::Client::try_from(plane.admin().await).unwrap();
         if sharing == Sharing::Shared {
-            play::remove_later(Remains {
+            run::remove_later(Remains {
                 names: names.clone(),
                 admin: admin.clone(),
             });

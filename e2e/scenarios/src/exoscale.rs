@@ -1,32 +1,31 @@
-//! Exoscale on a bench: the real provider, a simulated cloud, and the role of the original's manifest.
+//! Exoscale in scenarios: the real provider, a simulated cloud, and the role of the original's manifest.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_exoscale::{Config, PROVIDER, Surroundings};
-use bowline_http::Connector;
+use bowline_exoscale::{Config, PROVIDER};
 use bowline_simulator::World;
 use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
 use futures::{FutureExt, TryFutureExt};
 
 use crate::TestCluster;
-use crate::site::{Called, Original, Served};
+use crate::cloud_harness::{Called, Original, Served};
 
 /// What annotations of Services begin with.
 pub const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 /// The original's command line; the first is the default of managers, though not of a bench's.
 pub const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
 /// Where the cloud listens in the pipes.
-const PLACE: &str = "exoscale.localhost";
+const HOST: &str = "exoscale.localhost";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
 
-/// A bench whose managers work with a simulated Exoscale.
-pub type Site = crate::site::Site<Exoscale>;
+/// A test cluster whose managers work with a simulated Exoscale.
+pub type CloudHarness = crate::cloud_harness::CloudHarness<Exoscale>;
 
-impl Site {
+impl CloudHarness {
     /// A cloud with what the fixture describes, and the manager with the command line of the
     /// original's manifest and its environment, and with more of both, and that cloud config file, in
     /// which `@` stands for what the names of nodes begin with on the server; it is not started yet.
@@ -58,22 +57,16 @@ pub fn serve(
     file: &str,
     environment: &[(&str, &str)],
 ) -> Served<Exoscale> {
-    let called = Called::only(name, PROVIDER, PLACE);
-    let scene: Fixture = bowline_simulator::fixture::parse("scene", fixture).unwrap();
-    let cloud = Exoscale::from_fixture(&bench.world, scene).unwrap();
+    let called = Called::only(name, PROVIDER, HOST);
+    let fixture: Fixture = bowline_simulator::fixture::parse("fixture", fixture).unwrap();
+    let cloud = Exoscale::from_fixture(&bench.world, fixture).unwrap();
     let server = called.serve(&bench.world, cloud.clone());
     let file = file.replace('@', &bench.cluster.names().own(""));
     let config = Rc::new(settings(&called.host(), &file, environment));
     let (name, label) = (called.name(), called.label());
-    let making = move |world: World, metrics: Arc<Metrics>| {
+    let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), bowline_exoscale::register_metrics);
-        let surroundings = Surroundings {
-            name: name.clone(),
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: Some(metrics),
-        };
+        let surroundings = Called::surroundings(&name, &world, Some(metrics));
         let config = Rc::clone(&config);
         let made = async move { bowline_exoscale::build(&config, surroundings).await };
         made.map_err(|error| error.to_string()).boxed_local()
@@ -81,7 +74,7 @@ pub fn serve(
     Served {
         cloud,
         server,
-        making: Box::new(making),
+        factory: Box::new(factory),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What scenarios run in: a type of their own around a [`Site`](crate::site::Site) or around another harness.
+//! What scenarios run in: a type of their own around a [`CloudHarness`](crate::cloud_harness::CloudHarness) or around another harness.
 
 /// Gives a type all that the harness in one of its fields has, and the same end.
 #[macro_export]

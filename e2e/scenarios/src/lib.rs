@@ -13,7 +13,7 @@
 //! clock, many at once on one server. `e2e/run` does all of it.
 //!
 //! ```text
-//!                    #[scenario] async fn …  
+//!                    #[scenario] async fn …
 //!                              │
 //!           TestCluster: manager, clouds, waiting, calls
 //!                    │                           │
@@ -27,9 +27,9 @@
 //! ```
 //! use bowline_scenarios::cloud::{Script, machine};
 //! use bowline_scenarios::objects::fresh;
-//! use bowline_scenarios::{TestCluster, play};
+//! use bowline_scenarios::{TestCluster, run_scenario};
 //!
-//! play!(async || {
+//! run_scenario!(async || {
 //!     let bench = TestCluster::new().await;
 //!     let found = machine("demo://m-1", &["InternalIP:10.0.0.5"]);
 //!     bench.cloud().say("n1", Script::Machine(found));
@@ -46,10 +46,10 @@
     reason = "a test may, and this is a part of tests"
 )]
 
-mod bench;
 pub mod cache;
 pub mod certificates;
 pub mod cloud;
+pub mod cloud_harness;
 pub mod cloudscale;
 pub mod cluster;
 pub mod exoscale;
@@ -60,19 +60,21 @@ mod mirror;
 pub mod names;
 pub mod objects;
 pub mod plane;
-mod play;
 mod replica;
 pub mod rights;
+mod run;
 pub mod seeds;
-pub mod site;
 pub mod talos;
+mod test_cluster;
 pub mod triton;
 pub mod xenorchestra;
 
 pub use bowline_scenario_macro::scenario;
 
-pub use bench::{Fault, LEASE, MANAGER, Setup, TestCluster, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};
-pub use play::{is_real, only_in_memory, play, tell};
 pub use replica::Replica;
 pub use rights::Granted;
+pub use run::{is_real, only_in_memory, run_scenario, tell};
+pub use test_cluster::{
+    Fault, LEASE, MANAGER, Setup, TestCluster, assert_not_later, refuse, slow, status,
+};

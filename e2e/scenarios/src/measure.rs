@@ -17,7 +17,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
 
 use crate::Setup;
-use crate::cloudscale::Site;
+use crate::cloudscale::CloudHarness;
 use crate::objects::known;
 
 /// The cloud at which nodes are measured.
@@ -49,24 +49,25 @@ struct Worker {
 }
 
 /// An idle cloud, and a manager that is not started.
-async fn idle_site(environment: &[(&str, &str)]) -> Site {
-    let site = Site::set_up(Setup::default().seed, FIXTURE, environment, &[]).await;
+async fn idle_site(environment: &[(&str, &str)]) -> CloudHarness {
+    let harness = CloudHarness::set_up(Setup::default().seed, FIXTURE, environment, &[]).await;
     let slow = Action::Delay {
         least: CALL,
         most: CALL,
     };
-    site.fault(Rule::new(slow).server("cloudscale"));
-    site.cloud
+    harness.fault(Rule::new(slow).server("cloudscale"));
+    harness
+        .cloud
         .set_balancer_timings(BalancerTimings::each(CHANGE));
-    site
+    harness
 }
 
 /// Servers of that name, for nodes.
-fn workers(site: &Site, name: &str, count: usize) -> Vec<Worker> {
+fn workers(harness: &CloudHarness, name: &str, count: usize) -> Vec<Worker> {
     let mut spec = MachineSpec::named(name).interface("k8s", None);
     spec.count = Some(u32::try_from(count).unwrap());
-    let made = site.cloud.add_servers(&spec).unwrap();
-    let all = site.cloud.servers();
+    let made = harness.cloud.add_servers(&spec).unwrap();
+    let all = harness.cloud.servers();
     let worker = |(server, number): (String, usize)| {
         let info = all.iter().find(|it| it.uuid == server).unwrap();
         let address = *info.addresses.iter().find(|it| it.is_ipv4()).unwrap();
@@ -80,10 +81,11 @@ fn workers(site: &Site, name: &str, count: usize) -> Vec<Worker> {
 }
 
 /// Puts an initialised node there.
-async fn add(site: &Site, worker: &Worker) {
+async fn add(harness: &CloudHarness, worker: &Worker) {
     let id = format!("cloudscale://{}", worker.server);
     let host = format!("Hostname:{}", worker.name);
     let address = format!("InternalIP:{}", worker.address);
-    site.put(known(&worker.name, &id, "True", &[&host, &address]))
+    harness
+        .put(known(&worker.name, &id, "True", &[&host, &address]))
         .await;
 }

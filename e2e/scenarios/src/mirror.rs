@@ -253,7 +253,7 @@ impl Mirror {
             let are_seen = listed
                 .iter()
                 // One that is not there any more was there, or will be before it goes.
-                .all(|(name, wanted)| state.told(name, *wanted));
+                .all(|(name, wanted)| state.reported(name, *wanted));
             let are_gone = state
                 .current
                 .keys()
@@ -285,9 +285,10 @@ impl Mirror {
 
 impl State {
     /// Whether that object was told in that version or a later one.
-    fn told(&self, name: &str, version: u64) -> bool {
-        let told = self.versions.iter().rev();
-        told.filter(|it| it["metadata"]["name"] == name)
+    fn reported(&self, name: &str, version: u64) -> bool {
+        let reported = self.versions.iter().rev();
+        reported
+            .filter(|it| it["metadata"]["name"] == name)
             .any(|it| version_of(it) >= version)
     }
 
@@ -371,8 +372,8 @@ fn follow(
 ) -> JoinHandle<()> {
     let (kept, names, pulse) = (kept.clone(), names.clone(), pulse.clone());
     tokio::spawn(async move {
-        let mut told = std::pin::pin!(told(api, kind, config));
-        while let Some(event) = told.next().await {
+        let mut reported = std::pin::pin!(reported(api, kind, config));
+        while let Some(event) = reported.next().await {
             let own = match &event {
                 Event::Apply(it) | Event::Delete(it) | Event::InitApply(it) => {
                     names.is_own(&name_of(it))
@@ -388,7 +389,7 @@ fn follow(
 }
 
 /// The watch without its errors: after one it starts over by itself.
-fn told(
+fn reported(
     api: Api<DynamicObject>,
     kind: &'static str,
     config: watcher::Config,

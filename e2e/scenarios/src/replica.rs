@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::bench::{PATIENCE, REAL_PATIENCE};
 use crate::names::Names;
-use crate::play::is_real;
+use crate::run::is_real;
+use crate::test_cluster::{PATIENCE, REAL_PATIENCE};
 
 /// A running manager.
 pub struct Replica {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 /// Plays a story once for each of these seeds, in memory alone because of that.
 #[macro_export]
-macro_rules! play_seeds {
+macro_rules! run_seeds {
     ($reason:expr, $seeds:expr, $story:expr) => {
         if $crate::only_in_memory($reason) {
             for seed in $crate::seeds::chosen($seeds) {
-                $crate::play!(async || {
+                $crate::run_scenario!(async || {
                     $story(seed).await;
                 });
             }

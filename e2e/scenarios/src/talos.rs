@@ -1,4 +1,4 @@
-//! Talos machines on a bench: the real provider, a simulated cluster of them, and the role of the
+//! Talos machines in scenarios: the real provider, a simulated cluster of them, and the role of the
 //! original's chart.
 
 use std::ops::Deref;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
-use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::serve::{Api as _, Server};
-use bowline_simulator_talos::{Access, Control, Fixture, MachineSpec, PlatformSpec, Talos};
-use bowline_talos::{BuildError, Environment, PROVIDER, Setup, Surroundings};
+use bowline_simulator::control::Control as _;
+use bowline_simulator::serve::Server;
+use bowline_simulator_talos::{Access, ControlServer, Fixture, MachineSpec, PlatformSpec, Talos};
+use bowline_talos::{BuildError, Environment, PROVIDER, Setup};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use bowline_talos::Need;
 
-use crate::site::{Called, Original, Served};
+use crate::cloud_harness::{Called, Original, Served};
 use crate::{Sharing, TestCluster};
 
 /// The chart's command line, without what a bench gives each manager: ports and names of leases. The first
@@ -101,12 +101,12 @@ impl Machines {
     /// A cluster with what the fixture describes and the machine `cp1`, which is not served yet, and a
     /// talosconfig for it.
     pub fn open(world: &World, cluster: &str, config: &str) -> Self {
-        let scene: Fixture = match cluster {
+        let fixture: Fixture = match cluster {
             "" => Fixture::default(),
-            text => bowline_simulator::fixture::parse("scene", text).unwrap(),
+            text => bowline_simulator::fixture::parse("fixture", text).unwrap(),
         };
         let machines = Self {
-            talos: Talos::from_fixture(world, scene).unwrap(),
+            talos: Talos::from_fixture(world, fixture).unwrap(),
             servers: Mutex::default(),
             folder: tempfile::tempdir().unwrap(),
         };
@@ -153,7 +153,7 @@ impl Machines {
 
     /// Does something to the cluster that the sandbox has a verb for.
     pub fn carry_out(&self, verb: &str, body: &Value) {
-        Control::new(&self.talos).control(verb, body).unwrap();
+        self.talos.carry_out(verb, body).unwrap();
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -176,12 +176,12 @@ impl Machines {
     ) -> Result<Arc<dyn Cloud>, BuildError> {
         let counted = metrics.register(bowline_talos::register_metrics);
         let name = CloudName::parse(PROVIDER).unwrap();
-        self.named_cloud(name, world, counted, need)
+        self.named_cloud(&name, world, counted, need)
     }
 
     fn named_cloud(
         &self,
-        name: CloudName,
+        name: &CloudName,
         world: &World,
         counted: bowline_talos::Metrics,
         need: Need,
@@ -195,27 +195,21 @@ impl Machines {
             config_text: None,
             need,
         };
-        let surroundings = Surroundings {
-            name,
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: None,
-        };
+        let surroundings = Called::surroundings(name, world, None);
         bowline_talos::build(setup, surroundings, Some(counted))
     }
 }
 
-/// A bench whose managers work with simulated Talos machines.
-pub type Site = crate::site::Site<Machines>;
+/// A test cluster whose managers work with simulated Talos machines.
+pub type CloudHarness = crate::cloud_harness::CloudHarness<Machines>;
 
-impl Site {
+impl CloudHarness {
     /// A cluster whose control plane answers, and the manager with the chart's command line and role; it is
     /// not started yet.
     pub async fn set_up(beginning: Beginning<'_>) -> Self {
-        let site = Self::without_endpoint(beginning).await;
-        site.cloud.serve("cp1", ENDPOINT);
-        site
+        let harness = Self::without_endpoint(beginning).await;
+        harness.cloud.serve("cp1", ENDPOINT);
+        harness
     }
 
     /// The same, and nobody answers.
@@ -254,18 +248,18 @@ pub fn serve(
     let cloud = Arc::new(Machines::open(&bench.world, cluster, config));
     cloud.name_nodes_for(bench);
     // What the sandbox shows; the API itself is where its endpoints are.
-    let server = called.serve(&bench.world, Control::new(&cloud.talos));
+    let server = called.serve(&bench.world, ControlServer::new(&cloud.talos));
     let machines = Arc::clone(&cloud);
     let (name, label) = (called.name(), called.label());
-    let making = move |world: World, metrics: Arc<Metrics>| {
+    let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), bowline_talos::register_metrics);
-        let made = machines.named_cloud(name.clone(), &world, metrics, need);
+        let made = machines.named_cloud(&name, &world, metrics, need);
         async { made.map_err(|error| error.to_string()) }.boxed_local()
     };
     Served {
         cloud,
         server,
-        making: Box::new(making),
+        factory: Box::new(factory),
     }
 }
 

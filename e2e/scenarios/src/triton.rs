@@ -1,4 +1,4 @@
-//! Triton on a bench: the real provider, a simulated data center, and a role with exactly the rights that the
+//! Triton in scenarios: the real provider, a simulated data center, and a role with exactly the rights that the
 //! provider's specification names. There was no original that worked, so there is no other manifest.
 
 use std::collections::BTreeMap;
@@ -8,27 +8,26 @@ use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
 use bowline_core::Cloud;
-use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator_kubernetes::fixture;
 use bowline_simulator_triton::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Fixture, Triton};
-use bowline_triton::{PROVIDER, Sources, Surroundings, TritonMetrics};
+use bowline_triton::{PROVIDER, Sources, TritonMetrics};
 use futures::FutureExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::site::{Called, Original, Served};
+use crate::cloud_harness::{Called, Original, Served};
 use crate::{TestCluster, is_real};
 
 /// Where the data center listens in the pipes.
-const PLACE: &str = "cloudapi.sim";
+const HOST: &str = "cloudapi.sim";
 /// The account of the roles.
 const ACCOUNT: &str = "triton-cloud-controller-manager";
 /// The flag of the lease; a bench has none without it.
 const FLAGS: [&str; 1] = ["--leader-elect=true"];
 
-/// A bench whose managers work with a simulated Triton.
-pub type Site = crate::site::Site<Triton>;
+/// A test cluster whose managers work with a simulated Triton.
+pub type CloudHarness = crate::cloud_harness::CloudHarness<Triton>;
 
 /// The objects of the role.
 pub fn role() -> Vec<Value> {
@@ -53,18 +52,18 @@ pub fn shipped() -> Vec<Value> {
     fixture::parse("deploy/triton.yaml", &documents.join("\n---\n")).unwrap()
 }
 
-impl Site {
+impl CloudHarness {
     /// A data center with what the scene describes, and a manager with a cloud config file of these lines and with
     /// these arguments; it is not started yet.
-    pub async fn set_up(seed: u64, scene: Fixture, file: &str, arguments: &[&str]) -> Self {
-        Self::set_up_as(&role(), seed, scene, file, arguments).await
+    pub async fn set_up(seed: u64, fixture: Fixture, file: &str, arguments: &[&str]) -> Self {
+        Self::set_up_as(&role(), seed, fixture, file, arguments).await
     }
 
     /// The same with the rights of that manifest.
     pub async fn set_up_as(
         manifest: &[Value],
         seed: u64,
-        scene: Fixture,
+        fixture: Fixture,
         file: &str,
         arguments: &[&str],
     ) -> Self {
@@ -75,7 +74,7 @@ impl Site {
             manifest,
         };
         let cluster_name = cluster_name(arguments);
-        let open = |bench: &TestCluster| serve(bench, None, scene, file, &cluster_name);
+        let open = |bench: &TestCluster| serve(bench, None, fixture, file, &cluster_name);
         let flags = [&FLAGS, arguments].concat();
         Self::open(seed, &flags, &original, open).await
     }
@@ -86,12 +85,12 @@ impl Site {
 pub fn serve(
     bench: &TestCluster,
     name: Option<&str>,
-    scene: Fixture,
+    fixture: Fixture,
     file: &str,
     cluster_name: &str,
 ) -> Served<Triton> {
-    let called = Called::only(name, PROVIDER, PLACE);
-    let cloud = Triton::from_fixture(&bench.world, scene).unwrap();
+    let called = Called::only(name, PROVIDER, HOST);
+    let cloud = Triton::from_fixture(&bench.world, fixture).unwrap();
     cloud.set_throttle(None);
     if is_real() {
         hasten(&cloud);
@@ -100,15 +99,9 @@ pub fn serve(
     let config = ConfigFile::new(file, &called.host());
     let cluster_name = cluster_name.to_owned();
     let (name, label) = (called.name(), called.label());
-    let making = move |world: World, metrics: Arc<Metrics>| {
+    let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), TritonMetrics::register);
-        let surroundings = Surroundings {
-            name: name.clone(),
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: metrics.calls.clone(),
-        };
+        let surroundings = Called::surroundings(&name, &world, metrics.calls.clone());
         let sources = config.sources(&cluster_name);
         let made = bowline_triton::build(sources, &surroundings, &metrics);
         let made = made.map(|cloud| cloud as Arc<dyn Cloud>);
@@ -117,7 +110,7 @@ pub fn serve(
     Served {
         cloud,
         server,
-        making: Box::new(making),
+        factory: Box::new(factory),
     }
 }
 

@@ -1,15 +1,14 @@
-//! Xen Orchestra on a bench: the real provider, a simulated server, and the role of the original's chart.
+//! Xen Orchestra in scenarios: the real provider, a simulated server, and the role of the original's chart.
 
 use std::sync::Arc;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Fixture, XenOrchestra};
-use bowline_xenorchestra::{Config, PROVIDER, Surroundings};
+use bowline_xenorchestra::{Config, PROVIDER};
 use futures::FutureExt;
 
-use crate::site::{Called, Original, Served};
+use crate::cloud_harness::{Called, Original, Served};
 use crate::{Sharing, TestCluster};
 
 /// The command line that the original's chart makes for several replicas, but for what a bench says by
@@ -24,25 +23,25 @@ pub const FLAGS: [&str; 4] = [
 /// API server to itself.
 pub const ACCOUNTS: &str = "--use-service-account-credentials";
 /// Where the server listens in the pipes.
-const PLACE: &str = "xo.sim";
+const HOST: &str = "xo.sim";
 /// Who the manager is: the service account of the original's chart.
 const ACCOUNT: &str = "xenorchestra-cloud-controller-manager";
 
-/// A bench whose managers work with a simulated Xen Orchestra.
-pub type Site = crate::site::Site<XenOrchestra>;
+/// A test cluster whose managers work with a simulated Xen Orchestra.
+pub type CloudHarness = crate::cloud_harness::CloudHarness<XenOrchestra>;
 
-impl Site {
+impl CloudHarness {
     /// A server with what the scene describes, and the manager with the command line of the original's
     /// chart and more, and with a config file of url, token and these further lines; it is not started
     /// yet.
-    pub async fn set_up(seed: u64, scene: Fixture, settings: &str, arguments: &[&str]) -> Self {
+    pub async fn set_up(seed: u64, fixture: Fixture, settings: &str, arguments: &[&str]) -> Self {
         let original = Original {
             command: ACCOUNT,
             provider: PROVIDER,
             account: ACCOUNT,
             manifest: &bowline_simulator_xenorchestra::manifest(),
         };
-        let open = |bench: &TestCluster| serve(bench, None, scene, settings);
+        let open = |bench: &TestCluster| serve(bench, None, fixture, settings);
         let flags = [&FLAGS, arguments].concat();
         let sharing = if flags.contains(&ACCOUNTS) {
             Sharing::Alone
@@ -58,32 +57,26 @@ impl Site {
 pub fn serve(
     bench: &TestCluster,
     name: Option<&str>,
-    scene: Fixture,
+    fixture: Fixture,
     settings: &str,
 ) -> Served<XenOrchestra> {
-    let called = Called::only(name, PROVIDER, PLACE);
-    let cloud = XenOrchestra::from_fixture(&bench.world, scene).unwrap();
+    let called = Called::only(name, PROVIDER, HOST);
+    let cloud = XenOrchestra::from_fixture(&bench.world, fixture).unwrap();
     let server = called.serve(&bench.world, cloud.clone());
     let host = called.host();
     let file = format!("url: http://{host}\ntoken: {DEFAULT_TOKEN}\n{settings}");
     let config = Config::of_file(&file).unwrap();
     let (name, label) = (called.name(), called.label());
-    let making = move |world: World, metrics: Arc<Metrics>| {
+    let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics =
             metrics.register_for(label.as_deref(), bowline_xenorchestra::register_metrics);
-        let surroundings = Surroundings {
-            name: name.clone(),
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: Some(metrics.calls),
-        };
+        let surroundings = Called::surroundings(&name, &world, Some(metrics.calls));
         let made = bowline_xenorchestra::build(&config, &surroundings, &metrics.gauges);
         async { made.map_err(|error| error.to_string()) }.boxed_local()
     };
     Served {
         cloud,
         server,
-        making: Box::new(making),
+        factory: Box::new(factory),
     }
 }

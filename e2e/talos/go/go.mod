@@ -2,6 +2,10 @@ module bowline/e2e/talos
 
 go 1.26.2
 
+require bowline/e2e/judge v0.0.0
+
+replace bowline/e2e/judge => ../../judge
+
 require (
 	github.com/cosi-project/runtime v1.16.1
 	github.com/siderolabs/crypto v0.6.5

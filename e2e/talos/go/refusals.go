@@ -47,15 +47,15 @@ func headers(t *tour) {
 
 func missing(t *tour) {
 	_, err := safe.StateGetByID[*hardware.SystemInformation](t.on("10.0.0.6"), t.COSI, hardware.SystemInformationID)
-	t.check(state.IsNotFoundError(err), "firmware that says nothing: %v", err)
+	t.Check(state.IsNotFoundError(err), "firmware that says nothing: %v", err)
 	_, err = t.raw.Get(t.on("10.0.0.6"), &v1alpha1.GetRequest{
 		Namespace: "hardware", Type: "SystemInformations.hardware.talos.dev", Id: "systeminformation"})
 	t.refused("firmware that says nothing", err, codes.NotFound,
 		"resource SystemInformations.hardware.talos.dev(hardware/systeminformation@undefined) doesn't exist")
 	stream, err := t.raw.List(t.on("10.0.0.6"), &v1alpha1.ListRequest{Namespace: "runtime", Type: "AddressStatuses.net.talos.dev"})
-	t.must("list where nothing is", err)
+	t.Must("list where nothing is", err)
 	_, err = stream.Recv()
-	t.equal("nothing is there", err, io.EOF)
+	t.Equal("nothing is there", err, io.EOF)
 	_, err = t.raw.Create(t, &v1alpha1.CreateRequest{Resource: &v1alpha1.Resource{
 		Metadata: &v1alpha1.Metadata{Namespace: "k8s", Type: "Nodenames.kubernetes.talos.dev", Id: "x", Version: "1", Phase: "running"},
 		Spec:     &v1alpha1.Spec{},
@@ -74,38 +74,38 @@ func refusals(t *tour) {
 	_, err = t.raw.Get(t.with("nodes", "10.0.0.5"), platform)
 	t.refused("several machines", err, codes.InvalidArgument,
 		"one-2-many proxying is not supported for method /cosi.resource.State/Get")
-	t.check(t.Reboot(t) != nil, "there is more than is simulated")
+	t.Check(t.Reboot(t) != nil, "there is more than is simulated")
 }
 
 func definitions(t *tour) {
 	all, err := safe.StateListAll[*meta.ResourceDefinition](t, t.COSI)
-	t.must("types", err)
+	t.Must("types", err)
 	found := false
 	for one := range all.All() {
 		spec := one.TypedSpec()
-		t.equal("its id", one.Metadata().ID(), spec.ID())
+		t.Equal("its id", one.Metadata().ID(), spec.ID())
 		if spec.Type == runtime.PlatformMetadataType {
 			found = true
-			t.equal("its namespace", spec.DefaultNamespace, "runtime")
-			t.equal("its name", spec.DisplayType, "PlatformMetadata")
+			t.Equal("its namespace", spec.DefaultNamespace, "runtime")
+			t.Equal("its name", spec.DisplayType, "PlatformMetadata")
 		}
 	}
-	t.check(found, "the type of platform metadata is known")
+	t.Check(found, "the type of platform metadata is known")
 	spaces, err := safe.StateListAll[*meta.Namespace](t, t.COSI)
-	t.must("namespaces", err)
-	t.check(spaces.Len() > 5, "there are namespaces: %d", spaces.Len())
+	t.Must("namespaces", err)
+	t.Check(spaces.Len() > 5, "there are namespaces: %d", spaces.Len())
 }
 
 // ask sends a verb to the control handle, and returns what it answers.
 func (t *tour) ask(verb string, body any) map[string]any {
 	text, err := json.Marshal(body)
-	t.must("encode", err)
+	t.Must("encode", err)
 	answer, err := http.Post(t.control+"/_sim/"+verb, "application/json", bytes.NewReader(text))
-	t.must("ask "+verb, err)
+	t.Must("ask "+verb, err)
 	defer answer.Body.Close()
-	t.equal(verb+" is done", answer.StatusCode, http.StatusOK)
+	t.Equal(verb+" is done", answer.StatusCode, http.StatusOK)
 	var said map[string]any
-	t.must("read the answer", json.NewDecoder(answer.Body).Decode(&said))
+	t.Must("read the answer", json.NewDecoder(answer.Body).Decode(&said))
 	return said
 }
 
@@ -116,9 +116,9 @@ func (t *tour) issued(body map[string]any) *client.Client {
 	}
 	said := t.ask("talosconfig", body)
 	file, err := config.FromString(said["talosconfig"].(string))
-	t.must("read the talosconfig", err)
+	t.Must("read the talosconfig", err)
 	c, err := client.New(t, client.WithConfig(file))
-	t.must("make a client", err)
+	t.Must("make a client", err)
 	return c
 }
 
@@ -127,7 +127,7 @@ func roles(t *tour) {
 		c := t.issued(map[string]any{"roles": []string{role}})
 		_, err := c.Version(t)
 		if may {
-			t.must("the version as "+role, err)
+			t.Must("the version as "+role, err)
 		} else {
 			t.refused("the version as "+role, err, codes.PermissionDenied, "not authorized")
 		}
@@ -157,13 +157,13 @@ func certificates(t *tour) {
 	short := t.issued(map[string]any{"lifetime": "2s"})
 	defer short.Close()
 	_, err := short.Version(t)
-	t.must("a certificate of two seconds", err)
+	t.Must("a certificate of two seconds", err)
 	time.Sleep(3 * time.Second)
 	_, err = short.Version(t)
-	t.must("an open connection outlives its certificate", err)
+	t.Must("an open connection outlives its certificate", err)
 	t.ask("drop-connections", map[string]any{})
 	err = t.afresh(short)
-	t.check(err != nil && strings.Contains(err.Error(), "tls: expired certificate"), "an expired certificate: %v", err)
+	t.Check(err != nil && strings.Contains(err.Error(), "tls: expired certificate"), "an expired certificate: %v", err)
 	// Without any certificate.
 	settings := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
 	bare, err := tls.Dial("tcp", t.GetEndpoints()[0], settings)
@@ -172,10 +172,10 @@ func certificates(t *tour) {
 		_, err = bare.Read(make([]byte, 1))
 		_ = bare.Close()
 	}
-	t.check(err != nil && strings.Contains(err.Error(), "certificate required"), "no certificate: %v", err)
+	t.Check(err != nil && strings.Contains(err.Error(), "certificate required"), "no certificate: %v", err)
 	settings.NextProtos = []string{"http/1.1"}
 	_, err = tls.Dial("tcp", t.GetEndpoints()[0], settings)
-	t.check(err != nil && strings.Contains(err.Error(), "no application protocol"), "another protocol: %v", err)
+	t.Check(err != nil && strings.Contains(err.Error(), "no application protocol"), "another protocol: %v", err)
 }
 
 func rotation(t *tour) {
@@ -184,12 +184,12 @@ func rotation(t *tour) {
 	defer both.Close()
 	for what, c := range map[string]*client.Client{"the old one": t.Client, "the new one": both} {
 		_, err := c.Version(t)
-		t.must("two authorities: "+what, err)
+		t.Must("two authorities: "+what, err)
 	}
 	t.ask("finish-rotation", map[string]any{})
 	t.ask("drop-connections", map[string]any{})
-	t.must("the new authority alone", t.afresh(both))
-	t.check(t.afresh(t.Client) != nil, "the old authority is gone")
+	t.Must("the new authority alone", t.afresh(both))
+	t.Check(t.afresh(t.Client) != nil, "the old authority is gone")
 	fresh := t.issued(map[string]any{})
 	t.Client, t.raw = fresh, v1alpha1.NewStateClient(fresh.Conn())
 }
@@ -203,26 +203,26 @@ func stages(t *tour) {
 	defer cancel()
 	events := make(chan state.Event)
 	one := resource.NewMetadata("runtime", runtime.PlatformMetadataType, runtime.PlatformMetadataID, resource.VersionUndefined)
-	t.must("watch platform metadata", t.COSI.Watch(ctx, one, events))
-	t.equal("it is there", (<-events).Type, state.Created)
+	t.Must("watch platform metadata", t.COSI.Watch(ctx, one, events))
+	t.Equal("it is there", (<-events).Type, state.Created)
 	set("metadata-partial")
 	changed := <-events
-	t.equal("it changes", changed.Type, state.Updated)
-	t.check(changed.Old != nil && changed.Resource.Metadata().Version().String() == "2", "what it was and is: %v", changed)
+	t.Equal("it changes", changed.Type, state.Updated)
+	t.Check(changed.Old != nil && changed.Resource.Metadata().Version().String() == "2", "what it was and is: %v", changed)
 	set("booting")
 	_, err := t.raw.Get(t.on("10.0.0.5"), platform)
 	t.refused("a machine that boots", err, codes.Unavailable,
 		`connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.5:50000: connect: connection refused"`)
 	set("metadata-partial")
 	partial, err := get()
-	t.must("a machine whose platform has not answered", err)
-	t.equal("only the platform is known", *partial.TypedSpec(), runtime.PlatformMetadataSpec{Platform: "hcloud"})
+	t.Must("a machine whose platform has not answered", err)
+	t.Equal("only the platform is known", *partial.TypedSpec(), runtime.PlatformMetadataSpec{Platform: "hcloud"})
 	set("ready")
 	whole, err := get()
-	t.must("a machine that is ready", err)
-	t.equal("everything is known", whole.TypedSpec().ProviderID, "hcloud://4711")
-	t.equal("versions count", whole.Metadata().Version().String(), "3")
+	t.Must("a machine that is ready", err)
+	t.Equal("everything is known", whole.TypedSpec().ProviderID, "hcloud://4711")
+	t.Equal("versions count", whole.Metadata().Version().String(), "3")
 	t.ask("addresses", map[string]any{"machine": "web-1", "addresses": []string{"eth0/10.0.0.7/24"}})
 	_, err = t.raw.Get(t.on("10.0.0.7"), platform)
-	t.must("a machine with another address", err)
+	t.Must("a machine with another address", err)
 }

@@ -2,6 +2,10 @@ module bowline/e2e/triton
 
 go 1.26
 
+require bowline/e2e/judge v0.0.0
+
+replace bowline/e2e/judge => ../../judge
+
 require github.com/joyent/triton-go v1.7.1-0.20200416154420-6801d15b779f
 
 require (

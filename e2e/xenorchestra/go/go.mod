@@ -2,6 +2,10 @@ module bowline/e2e/xenorchestra
 
 go 1.26
 
+require bowline/e2e/judge v0.0.0
+
+replace bowline/e2e/judge => ../../judge
+
 require (
 	github.com/gofrs/uuid v4.4.0+incompatible
 	github.com/gorilla/websocket v1.5.3

@@ -9,8 +9,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"reflect"
-	"runtime"
 	"strings"
 	"time"
 
@@ -19,6 +17,8 @@ import (
 	"github.com/vatesfr/xenorchestra-go-sdk/pkg/payloads"
 	"github.com/vatesfr/xenorchestra-go-sdk/pkg/services/library"
 	v2 "github.com/vatesfr/xenorchestra-go-sdk/v2"
+
+	"bowline/e2e/judge"
 )
 
 // limit bounds the whole tour, which takes less than half a minute.
@@ -51,8 +51,8 @@ func id(text string) uuid.UUID { return uuid.Must(uuid.FromString(text)) }
 type tour struct {
 	context.Context
 	library.Library
-	root           string
-	passed, failed int
+	root string
+	judge.Checks
 }
 
 func main() {
@@ -67,10 +67,7 @@ func main() {
 	for _, part := range parts {
 		part(t)
 	}
-	fmt.Printf("xenorchestra-go-sdk: %d checks passed, %d failed\n", t.passed, t.failed)
-	if t.failed > 0 {
-		os.Exit(1)
-	}
+	t.Verdict("xenorchestra-go-sdk")
 }
 
 func insecure() bool { return os.Getenv("XOA_INSECURE") != "" }
@@ -88,30 +85,15 @@ func (t *tour) client(token string) library.Library {
 	return c
 }
 
-// check counts, and says what was wrong.
-func (t *tour) check(right bool, format string, arguments ...any) {
-	if right {
-		t.passed++
-		return
-	}
-	t.failed++
-	fmt.Printf("FAILED %s: %s\n", place(), fmt.Sprintf(format, arguments...))
-}
-
-// equal checks that two values are the same through and through.
-func (t *tour) equal(what string, got, want any) {
-	t.check(reflect.DeepEqual(got, want), "%s\n  got:  %#v\n  want: %#v", what, got, want)
-}
-
 // good checks that a call succeeded.
 func (t *tour) good(what string, err error) {
-	t.check(err == nil, "%s: %v", what, err)
+	t.Check(err == nil, "%s: %v", what, err)
 }
 
 // refused checks that a call failed with that status, and said so.
 func (t *tour) refused(what string, err error, status int, fragment string) {
 	prefix := fmt.Sprintf("API error: %d ", status)
-	t.check(err != nil && strings.HasPrefix(err.Error(), prefix) && strings.Contains(err.Error(), fragment),
+	t.Check(err != nil && strings.HasPrefix(err.Error(), prefix) && strings.Contains(err.Error(), fragment),
 		"%s: got %v, want %s… %s", what, err, prefix, fragment)
 }
 
@@ -120,24 +102,13 @@ func (t *tour) until(vm uuid.UUID, what string, wanted func(*payloads.VM) bool) 
 	for {
 		found, err := t.VM().GetByID(t, vm)
 		if err == nil && wanted(found) {
-			t.passed++
+			t.Passed++
 			return found
 		}
 		if t.Err() != nil {
-			t.check(false, "%s never came: %+v, %v", what, found, err)
+			t.Check(false, "%s never came: %+v, %v", what, found, err)
 			return &payloads.VM{}
 		}
 		time.Sleep(pause)
 	}
-}
-
-// place is where a check was made, outside of this file if possible.
-func place() string {
-	for skip := 2; skip < 6; skip++ {
-		_, file, line, ok := runtime.Caller(skip)
-		if ok && !strings.HasSuffix(file, "/main.go") {
-			return fmt.Sprintf("%s:%d", file[strings.LastIndex(file, "/")+1:], line)
-		}
-	}
-	return "tour"
 }

@@ -18,28 +18,28 @@ use crate::{flags, run};
 
 /// What `bowline config` can do.
 const HELP: &str = "\
-About Bowline's own configuration, the file of --config.
+Check, create and document Bowline's own configuration file (--config).
 
 Usage:
 
   bowline config check FILE
-      Checks a configuration and tells what it would run. Everything that is wrong is told at
-      once, each with line, column and path. Files and variables with secrets are read if they
-      are here; neither the cluster nor a cloud is asked.
+      Checks a configuration and prints what it would run. All errors are reported at once, each
+      with line, column and path. Files and variables with secrets are read if they exist here;
+      neither the cluster nor a cloud is contacted.
   bowline config migrate [--name=NAME] [--into=FILE] [COMMAND] [FLAG...]
-      Makes a configuration of what an original is told: its command line as it is, the file of
-      --cloud-config, and the environment. Secrets stay where they are. COMMAND is the original's
-      name, in the place of --cloud-provider; NAME is what the cloud is to be called. With --into,
-      the cloud is added to that configuration (made if it is not there; comments in it are lost),
-      so that several originals become one; otherwise the configuration is printed.
+      Converts the settings of an original controller manager to a configuration: its unchanged
+      command line, its --cloud-config file and its environment. Secrets stay where they are.
+      COMMAND is the original's command name and replaces --cloud-provider. NAME is the cloud's name
+      in the configuration. With --into, the cloud is added to FILE (created if missing; comments
+      in it are lost), so that several originals become one; otherwise the result is printed.
   bowline config schema
       Prints the JSON schema.
   bowline config reference
       Prints the reference page: every key, its default and its meaning.
 
 Exit codes:
-  0  all is well
-  1  something is wrong
+  0  success
+  1  error, or an invalid configuration
 ";
 
 /// `bowline config ...`, the word `config` included.

@@ -1,10 +1,8 @@
 //! `bowline plan` on typical changes of Triton's load balancer machines: recorded in
 //! `plans/triton-machines/*.txt`.
 
-use bowline_simulator_kubernetes::cluster::Cluster;
-use serde_json::json;
-
-use super::triton::{compare, put};
+use super::Recording;
+use super::triton::compare;
 
 /// The recorded command lines, by name.
 const RECORDED: &[(&str, &str)] = &[
@@ -24,18 +22,14 @@ const RECORDED: &[(&str, &str)] = &[
 ];
 
 /// What happens in the cluster before a recorded plan.
-fn prepare(cluster: &Cluster, name: &str) {
+fn prepare(test: &Recording, name: &str) {
     if name == "deletion" {
-        for name in ["web", "billing"] {
-            put(cluster, "Service", "shop", name, |service| {
-                service["metadata"]["deletionTimestamp"] = json!("2026-02-03T04:05:06Z");
-            });
-        }
+        test.delete_service("web");
+        test.delete_service("billing");
     }
 }
 
 #[tokio::test]
 async fn typical_changes_of_load_balancer_machines_are_told_as_recorded_and_nothing_is_written() {
-    let folder = super::folder().join("triton-machines");
-    compare(&folder, RECORDED, prepare).await;
+    compare("triton-machines", RECORDED, prepare).await;
 }

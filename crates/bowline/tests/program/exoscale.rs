@@ -1,14 +1,11 @@
 //! Exoscale through the program: its configuration, its command name, and the manager as a process.
 
-use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::serve::Server;
 use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
@@ -16,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::harness::{Harness, PATIENCE, end, logged};
+use crate::harness::{CloudHarness, Harness, PATIENCE, end, logged};
 use crate::process::{Running, bowline, program, run};
 
 const ORIGINAL: &str = "exoscale-cloud-controller-manager";
@@ -68,21 +65,7 @@ fn exoscale_case_91_what_is_wrong_is_told_together_and_without_secrets() {
     assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
 }
 
-/// What processes work on.
-struct Setup {
-    harness: Harness,
-    cloud: Arc<Exoscale>,
-    url: String,
-    _server: Server,
-}
-
-impl Deref for Setup {
-    type Target = Harness;
-
-    fn deref(&self) -> &Harness {
-        &self.harness
-    }
-}
+type Setup = CloudHarness<Exoscale>;
 
 impl Setup {
     async fn new() -> Self {

@@ -1,12 +1,14 @@
 //! What processes work on: a cluster on a socket, kubelets, and a folder with what they read.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_simulator::World;
 use bowline_simulator::serve::{Api, Server};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_cloudscale::{Cloudscale, MachineSpec};
 use bowline_simulator_kubernetes::cluster::Cluster;
 use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use bowline_simulator_kubernetes::kinds;
@@ -89,6 +91,32 @@ impl Harness {
         };
         let found = tokio::time::timeout(PATIENCE, waiting).await;
         found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    }
+}
+
+/// The same with a simulated cloud that is served.
+pub(crate) struct CloudHarness<C> {
+    pub(crate) harness: Harness,
+    pub(crate) cloud: Arc<C>,
+    pub(crate) url: String,
+    pub(crate) _server: Server,
+}
+
+impl<C> Deref for CloudHarness<C> {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
+}
+
+/// A server of cloudscale.ch, and the kubelet on it.
+pub(crate) fn cloudscale_kubelet(cloud: &Cloudscale, name: &str) -> KubeletSpec {
+    let uuid = cloud.add_server(&MachineSpec::named(name)).unwrap();
+    KubeletSpec {
+        node_name: name.to_owned(),
+        machine_id: format!("cloudscale://{uuid}"),
+        ..KubeletSpec::default()
     }
 }
 

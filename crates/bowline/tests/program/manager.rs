@@ -1,52 +1,37 @@
 //! The manager as a process, against a simulated cluster and cloud on sockets.
 
-use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_http::{BaseUrl, Connector, HttpClient, ProxyRules, RetryPolicy, Route, Tls};
+use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::serve::Server;
-use bowline_simulator::{KubeletSpec, World};
-use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN};
 use bowline_simulator_kubernetes::cluster::Cluster;
 use bowline_simulator_kubernetes::kinds;
 use tokio::task::spawn_blocking;
 
-use crate::harness::{ANY, Harness, PATIENCE, end, ended, logged};
+use crate::harness::{
+    ANY, CloudHarness, Harness, PATIENCE, cloudscale_kubelet, end, ended, logged,
+};
 use crate::process::{Running, program, run};
 
 const ORIGINAL: &str = "cloudscale-cloud-controller-manager";
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
-/// What processes work on.
-struct Setup {
-    harness: Harness,
-    cloud: Arc<Cloudscale>,
-    cloud_url: String,
-    _server: Server,
-}
-
-impl Deref for Setup {
-    type Target = Harness;
-
-    fn deref(&self) -> &Harness {
-        &self.harness
-    }
-}
+type Setup = CloudHarness<Cloudscale>;
 
 impl Setup {
     async fn new() -> Self {
         let manifest = bowline_simulator_cloudscale::manifest();
         let harness = Harness::new(manifest, LEASE.1, ORIGINAL).await;
         let cloud = Cloudscale::new(&harness.world, Config::default());
-        let (server, cloud_url) = harness.serve(cloud.clone()).await;
+        let (server, url) = harness.serve(cloud.clone()).await;
         Self {
             harness,
             cloud,
-            cloud_url,
+            url,
             _server: server,
         }
     }
@@ -63,7 +48,7 @@ impl Setup {
         command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .args(more)
-            .env("CLOUDSCALE_API_URL", format!("{}/v1/", self.cloud_url))
+            .env("CLOUDSCALE_API_URL", format!("{}/v1/", self.url))
             .env("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
         command
     }
@@ -74,12 +59,7 @@ impl Setup {
 
     /// A machine whose kubelet joins as a node of that name.
     fn join(&self, name: &str) {
-        let uuid = self.cloud.add_server(&MachineSpec::named(name)).unwrap();
-        let kubelet = KubeletSpec {
-            node_name: name.to_owned(),
-            machine_id: format!("cloudscale://{uuid}"),
-            ..KubeletSpec::default()
-        };
+        let kubelet = cloudscale_kubelet(&self.cloud, name);
         self.fleet.join(kubelet).unwrap();
     }
 

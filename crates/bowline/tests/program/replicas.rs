@@ -9,11 +9,11 @@ use std::time::Duration;
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::plane::ControlPlane;
 use bowline_scenarios::{is_real, rights, tell};
+use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
-use bowline_simulator::{KubeletSpec, World};
-use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN};
 use bowline_simulator_kubernetes::cluster::Cluster;
 use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -26,6 +26,7 @@ use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::harness::cloudscale_kubelet;
 use crate::process::{Running, program};
 
 /// No wait is longer. The machine may be busy.
@@ -107,12 +108,7 @@ impl Setup {
 
     /// A machine whose kubelet joins as a node of that name.
     fn join(&self, name: &str) {
-        let uuid = self.cloud.add_server(&MachineSpec::named(name)).unwrap();
-        let kubelet = KubeletSpec {
-            node_name: name.to_owned(),
-            machine_id: format!("cloudscale://{uuid}"),
-            ..KubeletSpec::default()
-        };
+        let kubelet = cloudscale_kubelet(&self.cloud, name);
         self.fleet.join(kubelet).unwrap();
     }
 

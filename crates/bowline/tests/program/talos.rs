@@ -1,16 +1,13 @@
 //! Talos through the program: its credentials, its command name, and the manager as a process.
 
-use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use bowline_simulator::journal::Filter;
-use bowline_simulator::serve::Server;
 use bowline_simulator_kubernetes::kinds;
 use bowline_simulator_talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
 
-use crate::harness::{ANY, Harness, PATIENCE, end};
+use crate::harness::{ANY, CloudHarness, Harness, PATIENCE, end};
 use crate::process::{Running, bowline, program, run};
 
 const ORIGINAL: &str = "talos-cloud-controller-manager";
@@ -61,20 +58,7 @@ fn talos_case_88_without_credentials_the_program_ends_and_makes_no_file() {
     }
 }
 
-/// What processes work on.
-struct Setup {
-    harness: Harness,
-    talos: Arc<Talos>,
-    _server: Server,
-}
-
-impl Deref for Setup {
-    type Target = Harness;
-
-    fn deref(&self) -> &Harness {
-        &self.harness
-    }
-}
+type Setup = CloudHarness<Talos>;
 
 impl Setup {
     async fn new() -> Self {
@@ -89,7 +73,8 @@ impl Setup {
         std::fs::write(harness.path("talosconfig"), talosconfig).unwrap();
         Self {
             harness,
-            talos,
+            cloud: talos,
+            url: endpoint,
             _server: server,
         }
     }
@@ -126,8 +111,8 @@ async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_
     };
     let own = ["eth0/10.1.0.2/24", "external/194.182.160.5/32"];
     let machine = MachineSpec::named("n2", &own).platform(platform);
-    test.talos.add_machine(&machine).unwrap();
-    test.fleet.join(test.talos.kubelet("n2").unwrap()).unwrap();
+    test.cloud.add_machine(&machine).unwrap();
+    test.fleet.join(test.cloud.kubelet("n2").unwrap()).unwrap();
     let file = "global:\ntransformations: [{labels: {node-role.kubernetes.io/web: \"\"}}]";
     let running = Running::start(test.manager("cloud-node,node-csr-approval", file));
     let initialized = |test: &Harness| {

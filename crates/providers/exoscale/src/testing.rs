@@ -134,14 +134,6 @@ impl Api for Desk {
         let answer = self.reply(&request);
         Box::pin(async move { answer })
     }
-
-    fn state(&self) -> Value {
-        Value::Null
-    }
-
-    fn control(&self, verb: &str, _: &Value) -> Result<Value, String> {
-        Err(format!("there is no {verb}"))
-    }
 }
 
 pub(crate) struct Harness(kit::Simulation<Desk>);

@@ -39,14 +39,6 @@ impl Served for FakeCluster {
         let caller = String::new();
         Box::pin(async move { Answer { response, caller } })
     }
-
-    fn state(&self) -> Value {
-        Value::Null
-    }
-
-    fn control(&self, verb: &str, _: &Value) -> Result<Value, String> {
-        Err(format!("there is no {verb}"))
-    }
 }
 
 pub(crate) struct Harness {

@@ -1,5 +1,7 @@
 //! What no recorded answer can show: time, chance, ranges, controllers, and the control handle.
 
+use bowline_simulator::control::Control as _;
+
 use super::*;
 
 #[tokio::test]
@@ -91,19 +93,19 @@ async fn the_same_seed_gives_the_same_cluster() {
 async fn the_control_handle_puts_deletes_and_explains() {
     let api = api();
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
-    let stored = api.control("put", &node).unwrap();
+    let stored = api.carry_out("put", &node).unwrap();
     assert_eq!(stored["metadata"]["name"], "n");
     assert_eq!(api.state()["objects"]["nodes"]["n"]["kind"], "Node");
     assert_eq!(
-        api.control("delete", &node).unwrap(),
+        api.carry_out("delete", &node).unwrap(),
         json!({"found": true})
     );
     assert!(
-        api.control("jump", &Value::Null)
+        api.carry_out("jump", &Value::Null)
             .unwrap_err()
             .contains("break-watches")
     );
-    assert!(api.control("put", &json!({"kind": "Node"})).is_err());
+    assert!(api.carry_out("put", &json!({"kind": "Node"})).is_err());
 }
 
 #[tokio::test]

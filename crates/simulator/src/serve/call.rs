@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::body::{End, Served, json, of_type};
-use super::{Answer, Api, Body, Connection, Cut, Gist, Never, Peer, Told};
+use super::{Answer, Api, Body, Connection, Cut, Gist, JournalStatus, Never, Peer};
 use crate::World;
 use crate::faults::{Call, Fate, FaultBody, Strike};
 use crate::journal::Entry;
@@ -50,7 +50,7 @@ impl Outcome {
         if response.extensions().get::<Never>().is_some() {
             return (Self::NeverAnswered, 0, caller);
         }
-        let told = response.extensions().get::<Told>();
+        let told = response.extensions().get::<JournalStatus>();
         let status = told.map_or_else(|| response.status().as_u16(), |told| told.0);
         (Self::Answered(response, cut_after), status, caller)
     }

@@ -13,9 +13,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::World;
+use crate::control::ControlResult;
 use crate::faults::{Action, Rule};
 use crate::journal::Filter;
-use crate::testing::{Client, Place, send, send_http2, whole as read_whole};
+use crate::testing::{Client, ServerAddress, send, send_http2, whole as read_whole};
 
 /// Counts what it is asked; `/watch` streams ticks until the caller goes.
 struct Counter {
@@ -81,26 +82,33 @@ impl Api for Counter {
         .boxed()
     }
 
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
+    }
+}
+
+impl Control for Counter {
     fn state(&self) -> Value {
         json!({"calls": *self.calls.borrow()})
     }
 
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => Ok(json!({ "added": body })),
             _ => Err(format!("{verb:?} is not known; allowed are add")),
         }
     }
 
-    fn reset(&self) {
+    fn reset(&self) -> ControlResult {
         self.calls.send_replace(0);
+        Ok(())
     }
 }
 
 fn on_pipe(world: &World) -> (Arc<Counter>, Server, Client) {
     let api = Counter::new();
     let server = Server::builder(world, api.clone()).pipe("counter.sim:80");
-    let client = Client::new(Place::Pipe(world.clone(), "counter.sim:80"), None);
+    let client = Client::new(ServerAddress::Pipe(world.clone(), "counter.sim:80"), None);
     (api, server, client)
 }
 
@@ -111,7 +119,7 @@ async fn on_socket(world: &World) -> (Arc<Counter>, Server, Client) {
         .plain(address)
         .await
         .unwrap();
-    let client = Client::new(Place::Socket(server.local_addr().unwrap()), None);
+    let client = Client::new(ServerAddress::Socket(server.local_addr().unwrap()), None);
     (api, server, client)
 }
 
@@ -156,7 +164,7 @@ async fn two_servers_of_one_kind_are_told_apart_by_their_names() {
     let answer = Action::Html { code: 503 };
     world.faults.add(Rule::new(answer).server("one")).unwrap();
     for ((name, place), status) in places.into_iter().zip([503, 200]) {
-        let client = Client::new(Place::Pipe(world.clone(), place), None);
+        let client = Client::new(ServerAddress::Pipe(world.clone(), place), None);
         client.get("/count").await;
         let answered = Filter::any().server(name).status(status);
         assert_eq!(world.journal.count(&answered), 1, "{name}");
@@ -206,7 +214,7 @@ async fn too_large_a_body_is_refused() {
     let _server = Server::builder(&world, api.clone())
         .limits(limits)
         .pipe("small.sim:80");
-    let client = Client::new(Place::Pipe(world.clone(), "small.sim:80"), None);
+    let client = Client::new(ServerAddress::Pipe(world.clone(), "small.sim:80"), None);
     assert_eq!(
         client
             .attempt("POST", "/", "0123456789")
@@ -231,7 +239,7 @@ async fn connections_beyond_the_limit_wait_for_room() {
     let _server = Server::builder(&world, api)
         .limits(limits)
         .pipe("one.sim:80");
-    let client = Client::new(Place::Pipe(world.clone(), "one.sim:80"), None);
+    let client = Client::new(ServerAddress::Pipe(world.clone(), "one.sim:80"), None);
     let stream = client.open("GET", "/watch", "").await.unwrap();
     let mut second = Box::pin(client.attempt("GET", "/", ""));
     for _ in 0..50 {
@@ -640,7 +648,7 @@ async fn tls_asks_for_client_certificates_and_verifies_those_that_are_sent() {
         .await
         .unwrap();
     let address = server.local_addr().unwrap();
-    let client = Client::new(Place::Socket(address), None);
+    let client = Client::new(ServerAddress::Socket(address), None);
     for (identity, protocol, proved) in [
         (None, "http/1.1", Some(false)),
         (None, "h2", Some(false)),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use super::catalog;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::servers::check_name;
 
 /// Characters of a tag's value.

@@ -11,9 +11,9 @@ use super::fields::Fields;
 use super::model::{
     Cloud, Collection, FloatingIp, Group, Project, Server, Target, host, version_of,
 };
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::render::{View, reverse_ptr};
-use super::shelf::{Kept, Thing, keep, owner};
+use super::shelf::{Kept, Patchable, keep, owner};
 use super::{Cloudscale, ZONES};
 
 /// The prefix length of the only floating networks that there are besides single addresses.
@@ -236,7 +236,7 @@ impl Kept for FloatingIp {
     }
 }
 
-impl Thing for FloatingIp {
+impl Patchable for FloatingIp {
     const CHANGEABLE: &'static [&'static str] = &["server", "load_balancer", "reverse_ptr", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
@@ -286,7 +286,7 @@ pub(super) fn delete_floating_ip(cloud: &mut Cloud, project: &str, id: &str) -> 
     Ok(())
 }
 
-impl Thing for Group {
+impl Patchable for Group {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::model::{Address, Cloud, Interface};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// The word that asks for the public network.
 pub(super) const PUBLIC: &str = "public";

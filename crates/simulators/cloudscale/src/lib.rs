@@ -2,9 +2,9 @@
 //! projects.
 //!
 //! ```text
-//!  request ─▶ turn (one write per load balancer) ─▶ route (token, path) ─▶ kinds ─▶ answer
-//!                                                     │                     ▲ render
-//!                                                     ▼                     │
+//!  request ─▶ write_lock (one write per load balancer) ─▶ routes (token, path) ─▶ kinds ─▶ answer
+//!                                                           │                    ▲ render
+//!                                                           ▼                    │
 //!                       servers · networks · floating · balancers ──────▶ model
 //!                             (fields: what was asked; shelf: what they have in common)
 //! ```
@@ -12,10 +12,10 @@
 mod balancers;
 mod catalog;
 mod config;
+mod control;
 mod fields;
 mod fixture;
 mod floating;
-mod handle;
 mod history;
 mod interfaces;
 mod kinds;
@@ -24,9 +24,9 @@ mod model;
 mod networks;
 mod new_server;
 mod original;
-mod refusal;
+mod refusals;
 mod render;
-mod route;
+mod routes;
 mod sandbox;
 mod servers;
 mod shelf;
@@ -38,13 +38,13 @@ mod verbs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bowline_simulator::World;
+use bowline_simulator::control::Control;
 use bowline_simulator::serve::{Answer, Api, Peer};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::Request;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use catalog::ZONES;
 use history::History;
@@ -54,12 +54,12 @@ pub use balancers::{
     BalancerInfo, BalancerSpec, BalancerStatus, Health, Http, HttpSpec, ListenerInfo, ListenerSpec,
     MemberInfo, MemberSpec, MonitorInfo, MonitorSpec, PoolInfo, PoolSpec, VipSpec,
 };
-pub use bowline_simulator::handle::{HandleError, HandleResult};
+pub use bowline_simulator::control::{ControlError, ControlResult};
 pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks, Timings, Token};
+pub use control::MachineInfo;
 pub use fixture::{
     Fixture, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, SubnetSpec, TokenSpec,
 };
-pub use handle::MachineInfo;
 pub use model::Status;
 pub use original::manifest;
 pub use sandbox::KIND;
@@ -86,7 +86,7 @@ impl Cloudscale {
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> ControlResult<Arc<Self>> {
         let cloud = Self::assemble(world, fixture.config(), fixture);
         cloud.load()?;
         Ok(cloud)
@@ -124,22 +124,13 @@ impl Api for Cloudscale {
 
     fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
         async move {
-            let _turn = self.await_turn(&request).await;
-            let (response, caller) = self.respond(&request);
-            Answer { response, caller }
+            let _lock = self.lock_balancer(&request).await;
+            self.respond(&request)
         }
         .boxed()
     }
 
-    fn state(&self) -> Value {
-        self.everything()
-    }
-
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
-        self.carry_out(verb, body)
-    }
-
-    fn reset(&self) {
-        self.reset();
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
     }
 }

@@ -1,6 +1,6 @@
-//! Loading a fixture: public networks, private ones, floating IPs, and loading it again.
+//! Loading a fixture: public networks, private ones, floating IPs.
 
-use bowline_simulator::handle::{add_all, add_faults};
+use bowline_simulator::control::{add_all, add_faults};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -12,13 +12,11 @@ use super::catalog::{DEFAULT_ZONE, ZONES};
 use super::config::Config;
 use super::fields::check_zone;
 use super::fixture::{FloatingIpSpec, NetworkSpec};
-use super::history::History;
 use super::model::{Cloud, FloatingIp, Network, PublicNetwork, Subnet, Target, host, version_of};
 use super::networks::{DEFAULT_MTU, resolvers_or_default};
 use super::render::reverse_ptr;
-use super::servers::machine_id;
 use super::shelf::keep;
-use super::{Cloudscale, HandleError, HandleResult, floating};
+use super::{Cloudscale, ControlError, ControlResult, floating};
 
 impl Cloudscale {
     /// A cloud with its public networks and nothing else.
@@ -62,7 +60,7 @@ impl Cloudscale {
         cloud
     }
 
-    pub(super) fn load(&self) -> HandleResult {
+    pub(super) fn load(&self) -> ControlResult {
         add_all(&self.fixture.networks, |network| self.add_network(network))?;
         add_all(&self.fixture.machines, |machine| self.add_server(machine))?;
         add_all(&self.fixture.load_balancers, |balancer| {
@@ -74,39 +72,19 @@ impl Cloudscale {
         add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything and loads the fixture again.
-    pub(super) fn reset(&self) {
-        let gone = self.servers();
-        *self.lock() = Self::empty(&self.world, &self.config);
-        *self.history() = History::default();
-        for machine in gone {
-            self.world.machines.destroy(&machine_id(&machine.uuid));
-        }
-        // It could be loaded before, so it can be loaded again.
-        if let Err(error) = self.load() {
-            tracing::error!(%error, "resetting the simulated cloudscale failed");
-        }
-    }
-
     /// Adds a network with its subnets and returns its uuid.
-    pub fn add_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
-        let failed = |reason: String| HandleError::new("add the network", &spec.name, reason);
+    pub fn add_network(&self, spec: &NetworkSpec) -> ControlResult<String> {
+        let failed = |reason: String| ControlError::new("add the network", &spec.name, reason);
         let zone = spec.zone.clone().unwrap_or_else(|| DEFAULT_ZONE.to_owned());
         check_zone("zone", &zone).map_err(|refusal| failed(refusal.message))?;
-        let uuid = spec
-            .uuid
-            .clone()
-            .unwrap_or_else(|| self.world.random.uuid());
+        let uuid = self.world.id_or(spec.uuid.as_ref());
         let mut cloud = self.lock();
         let project = cloud.projects.entry(spec.project.clone()).or_default();
         if project.networks.get(&uuid).is_some() {
             return Err(failed(format!("the uuid {uuid} exists already")));
         }
         for subnet in &spec.subnets {
-            let id = subnet
-                .uuid
-                .clone()
-                .unwrap_or_else(|| self.world.random.uuid());
+            let id = self.world.id_or(subnet.uuid.as_ref());
             if project.subnets.get(&id).is_some() {
                 return Err(failed(format!("the subnet {id} exists already")));
             }
@@ -129,8 +107,8 @@ impl Cloudscale {
     }
 
     /// Adds a floating IP and returns its address.
-    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> HandleResult<IpAddr> {
-        let failed = |reason: String| HandleError {
+    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> ControlResult<IpAddr> {
+        let failed = |reason: String| ControlError {
             task: "add the floating IP",
             object: spec
                 .address

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use bowline_simulator::handle::by_id_or_name;
+use bowline_simulator::control::by_id_or_name;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -7,8 +7,8 @@ use ipnet::IpNet;
 use super::Cloudscale;
 use super::fields::Fields;
 use super::model::{Cloud, Network, Project, Subnet};
-use super::refusal::{OrRefusal, Refusal};
-use super::shelf::{Thing, keep};
+use super::refusals::{OrRefusal, Refusal};
+use super::shelf::{Patchable, keep};
 
 /// The MTU of a network for which none is asked.
 pub(super) const DEFAULT_MTU: u64 = 9000;
@@ -84,7 +84,7 @@ impl Cloudscale {
     }
 }
 
-impl Thing for Network {
+impl Patchable for Network {
     const CHANGEABLE: &'static [&'static str] = &["name", "mtu", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
@@ -97,7 +97,7 @@ impl Thing for Network {
     }
 }
 
-impl Thing for Subnet {
+impl Patchable for Subnet {
     const CHANGEABLE: &'static [&'static str] = &["gateway_address", "dns_servers", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {

@@ -7,7 +7,7 @@ use super::catalog;
 use super::fields::Fields;
 use super::interfaces::Wanted;
 use super::model::Cloud;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// Characters of a name at creation: it becomes the host name.
 const HOST_NAME: usize = 63;

@@ -29,8 +29,8 @@ pub const KIND: SimulatorKind = SimulatorKind {
     provider_id: PREFIX,
     balancer: Some(Words {
         name: "load balancer",
-        behind: "with every node of this cloud as a member",
-        follows: "The members follow the nodes",
+        behind: "with every node of this cloud as a target",
+        follows: "The targets follow the nodes",
     }),
     knows_power: true,
     is_guest: false,
@@ -167,7 +167,7 @@ impl SimulatedCloud for Simulated {
 /// A load balancer, and the names of the machines behind it.
 fn seen(info: BalancerInfo, machines: &BTreeMap<IpAddr, String>) -> Balancer {
     let mut parts = BTreeSet::new();
-    let mut members = BTreeSet::new();
+    let mut targets = BTreeSet::new();
     for pool in info.pools {
         parts.extend(
             pool.listeners
@@ -180,13 +180,13 @@ fn seen(info: BalancerInfo, machines: &BTreeMap<IpAddr, String>) -> Balancer {
             let machine = machines.get(&member.address);
             machine.map_or_else(|| member.address.to_string(), Clone::clone)
         });
-        members.extend(names);
+        targets.extend(names);
     }
     Balancer {
         name: info.name,
         addresses: info.vip_addresses.iter().map(ToString::to_string).collect(),
         is_made: info.status != BalancerStatus::Changing,
         parts,
-        members,
+        targets,
     }
 }

@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::interfaces::{self, Wanted};
 use super::model::{Cloud, Server, Target, Transition, Volume};
 use super::new_server::{NewServer, default_private};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::{Cloudscale, catalog};
 
 /// Characters of a name later.

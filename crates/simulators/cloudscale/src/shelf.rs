@@ -9,7 +9,7 @@ use super::balancers::{Balancer, Listener, Monitor, Pool};
 use super::fields::Fields;
 use super::kinds::Kind;
 use super::model::{Cloud, Collection, FloatingIp, Group, Network, Project, Subnet};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::render::View;
 
 /// Something that a project keeps in a collection of its own.
@@ -74,7 +74,7 @@ kept! {
 }
 
 /// Something of which one attribute at a time can be changed.
-pub(super) trait Thing: Kept {
+pub(super) trait Patchable: Kept {
     /// What a PATCH may change.
     const CHANGEABLE: &'static [&'static str];
 
@@ -112,7 +112,7 @@ pub(super) trait Shelf {
     /// One of them.
     fn show(&self, view: &View<'_>, project: &Project, id: &str) -> Option<Value>;
 
-    /// See [`Thing::change`].
+    /// See [`Patchable::change`].
     fn change(
         &self,
         cloud: &mut Cloud,
@@ -124,7 +124,7 @@ pub(super) trait Shelf {
 
 struct Of<T>(PhantomData<T>);
 
-impl<T: Thing> Shelf for Of<T> {
+impl<T: Patchable> Shelf for Of<T> {
     fn list(&self, view: &View<'_>, project: &Project) -> Vec<Value> {
         let things = T::kept(project).all();
         things

@@ -41,7 +41,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place, options};
+    use bowline_simulator::testing::{Client, ServerAddress, options};
 
     use super::*;
 
@@ -59,7 +59,7 @@ mod tests {
         ] {
             assert!(running.greeting.contains(&expected), "{}", running.greeting);
         }
-        let client = Client::new(Place::Socket(address), Some("abc"));
+        let client = Client::new(ServerAddress::Socket(address), Some("abc"));
         let servers = client.get("/v1/servers").await.json();
         assert_eq!(servers.as_array().unwrap().len(), 2);
         let taken = serve(&options(file.path()).with("listen", address)).await;

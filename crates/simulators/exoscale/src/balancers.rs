@@ -10,8 +10,8 @@ use super::Exoscale;
 use super::fields::Fields;
 use super::instances::busy;
 use super::model::{Balancer, Cloud, Zone};
-use super::refusal::{OrRefusal, Refusal};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal};
+use super::routes::Asked;
 
 /// What a body may say about a load balancer.
 const KNOWN: &str = "name description labels";

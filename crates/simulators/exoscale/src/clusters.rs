@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Exoscale;
 use super::model::Cloud;
-use super::refusal::{OrRefusal, Refusal};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal};
+use super::routes::Asked;
 
 impl Exoscale {
     /// Grows or shrinks the pool of a nodepool. The operation refers to the cluster.

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// The fields of a body. What is wrong with them is gathered until [`Fields::finish`].
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use super::catalog::{TEMPLATES, kind};
 use super::fields::Fields;
 use super::model::{Cloud, Instance, State, Zone};
 use super::operations::Ending;
-use super::refusal::{OrRefusal, Refusal};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal};
+use super::routes::Asked;
 
 /// What a body may say about a new instance.
 const NEW: &str = "name instance-type template disk-size labels auto-start public-ip-assignment \

@@ -2,7 +2,7 @@
 //! in several zones that know nothing of each other.
 //!
 //! ```text
-//!  request ─▶ route: zone ─▶ signature ─▶ calls (operation id) ─▶ role ─▶ answer ◀─ render
+//!  request ─▶ routes: zone ─▶ signature ─▶ calls (operation id) ─▶ role ─▶ answer ◀─ render
 //!                                                    │
 //!                       instances · pools · balancers · services · clusters ──▶ model
 //!                           │ (fields: what was asked)                            ▲
@@ -15,9 +15,9 @@ mod calls;
 mod catalog;
 mod clusters;
 mod config;
+mod control;
 mod fields;
 mod fixture;
-mod handle;
 mod instances;
 mod load;
 mod metadata;
@@ -25,9 +25,9 @@ mod model;
 mod operations;
 mod original;
 mod pools;
-mod refusal;
+mod refusals;
 mod render;
-mod route;
+mod routes;
 mod sandbox;
 mod services;
 mod signature;
@@ -40,6 +40,7 @@ mod views;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bowline_simulator::World;
+use bowline_simulator::control::Control;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::{Answer, Api, Peer};
 use bytes::Bytes;
@@ -52,7 +53,7 @@ use serde_json::{Value, json};
 use model::Cloud;
 
 pub use balancer_fixture::{BalancerSpec, HealthcheckSpec, ServiceSpec};
-pub use bowline_simulator::handle::{HandleError, HandleResult};
+pub use bowline_simulator::control::{ControlError, ControlResult};
 pub use config::{Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Key, Quirks, Timings};
 pub use fixture::{
     ClusterSpec, Fixture, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec,
@@ -85,7 +86,7 @@ impl Exoscale {
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> ControlResult<Arc<Self>> {
         let cloud = Self::assemble(world, fixture.config(), fixture);
         cloud.load()?;
         Ok(cloud)
@@ -145,23 +146,11 @@ impl Api for Exoscale {
     }
 
     fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
-        async move {
-            let (response, caller) = self.respond(&request);
-            Answer { response, caller }
-        }
-        .boxed()
+        async move { self.respond(&request) }.boxed()
     }
 
-    fn state(&self) -> Value {
-        self.everything()
-    }
-
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
-        self.carry_out(verb, body)
-    }
-
-    fn reset(&self) {
-        self.reset();
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
     }
 
     fn error_body(&self, _status: StatusCode, message: &str) -> Value {

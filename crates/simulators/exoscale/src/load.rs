@@ -1,6 +1,6 @@
-//! Loading a fixture, and loading it again. Nothing here takes time.
+//! Loading a fixture. Nothing here takes time.
 
-use bowline_simulator::handle::{add_all, add_faults};
+use bowline_simulator::control::{add_all, add_faults};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::instances::{ASSIGNMENTS, NewInstance};
 use super::model::{Cloud, Cluster, Network, Nodepool, Pool, Sort, State, Zone};
 use super::pools::MOST_MEMBERS;
 use super::services::NEW;
-use super::{Exoscale, HandleError, HandleResult};
+use super::{ControlError, ControlResult, Exoscale};
 
 impl Exoscale {
     /// A cloud with its zones and nothing else.
@@ -29,7 +29,7 @@ impl Exoscale {
         }
     }
 
-    pub(super) fn load(&self) -> HandleResult {
+    pub(super) fn load(&self) -> ControlResult {
         add_all(&self.fixture.private_networks, |spec| {
             self.add_private_network(spec)
         })?;
@@ -38,21 +38,6 @@ impl Exoscale {
         add_all(&self.fixture.sks_clusters, |spec| self.add_cluster(spec))?;
         add_all(&self.fixture.load_balancers, |spec| self.add_balancer(spec))?;
         add_faults(&self.world, super::NAME, &self.fixture.faults)
-    }
-
-    /// Forgets everything and loads the fixture again.
-    pub(super) fn reset(&self) {
-        self.with(|cloud| {
-            for zone in cloud.zones.values_mut() {
-                let all: Vec<String> = zone.instances.all().map(|it| it.id.clone()).collect();
-                zone.lose_instances(&all);
-            }
-        });
-        self.with(|cloud| *cloud = Self::empty(&self.config));
-        // It could be loaded before, so it can be loaded again.
-        if let Err(error) = self.load() {
-            tracing::error!(%error, "resetting the simulated Exoscale failed");
-        }
     }
 
     /// The zone that is meant: the first if none is named.
@@ -66,10 +51,10 @@ impl Exoscale {
     }
 
     /// Adds a private network, and returns its id.
-    pub fn add_private_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
+    pub fn add_private_network(&self, spec: &NetworkSpec) -> ControlResult<String> {
         self.add("add the private network", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
-            let id = self.id_or(spec.id.as_ref());
+            let id = self.world.id_or(spec.id.as_ref());
             let network = Network {
                 id: id.clone(),
                 name: spec.name.clone(),
@@ -85,7 +70,7 @@ impl Exoscale {
     }
 
     /// Adds a pool with the members that it makes itself, and returns its id.
-    pub fn add_pool(&self, spec: &PoolSpec) -> HandleResult<String> {
+    pub fn add_pool(&self, spec: &PoolSpec) -> ControlResult<String> {
         self.add("add the instance pool", &spec.name, |cloud| {
             self.set_pool(cloud, spec, None)
         })
@@ -102,7 +87,7 @@ impl Exoscale {
         }
         let zone = self.zone_named(spec.zone.as_ref())?;
         let pool = Pool {
-            id: self.id_or(spec.id.as_ref()),
+            id: self.world.id_or(spec.id.as_ref()),
             name: spec.name.clone(),
             description: spec.description.clone(),
             prefix: spec
@@ -130,13 +115,13 @@ impl Exoscale {
     }
 
     /// Adds an instance that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_instance(&self, spec: &InstanceSpec) -> HandleResult<String> {
+    pub fn add_instance(&self, spec: &InstanceSpec) -> ControlResult<String> {
         let added = self.add_instances(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many instances as the specification counts, and returns their ids.
-    pub fn add_instances(&self, spec: &InstanceSpec) -> HandleResult<Vec<String>> {
+    pub fn add_instances(&self, spec: &InstanceSpec) -> ControlResult<Vec<String>> {
         self.add("add the instance", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || u64::from(count) > MOST_MEMBERS {
@@ -202,12 +187,12 @@ impl Exoscale {
     }
 
     /// Adds a cluster with its nodepools, and returns its id.
-    pub fn add_cluster(&self, spec: &ClusterSpec) -> HandleResult<String> {
+    pub fn add_cluster(&self, spec: &ClusterSpec) -> ControlResult<String> {
         self.add("add the cluster", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
             let mut nodepools = Vec::new();
             for one in &spec.nodepools {
-                let id = self.id_or(one.id.as_ref());
+                let id = self.world.id_or(one.id.as_ref());
                 let pool = if let Some(pool) = &one.instance_pool {
                     found(cloud, Sort::Pool, pool)?.1
                 } else {
@@ -229,7 +214,7 @@ impl Exoscale {
                 });
             }
             let cluster = Cluster {
-                id: self.id_or(spec.id.as_ref()),
+                id: self.world.id_or(spec.id.as_ref()),
                 name: spec.name.clone(),
                 version: spec.version.clone().unwrap_or_else(|| "1.36.3".to_owned()),
                 created_at: self.now(),
@@ -243,7 +228,7 @@ impl Exoscale {
     }
 
     /// Adds a load balancer with its services that is there at once, and returns its id.
-    pub fn add_balancer(&self, spec: &BalancerSpec) -> HandleResult<String> {
+    pub fn add_balancer(&self, spec: &BalancerSpec) -> ControlResult<String> {
         self.add("add the load balancer", &spec.name, |cloud| {
             let zone = self.zone_named(spec.zone.as_ref())?;
             let new = NewBalancer {
@@ -263,7 +248,7 @@ impl Exoscale {
     }
 
     /// Adds a service to a load balancer (by id or name) at once, and returns its id.
-    pub fn add_service(&self, balancer: &str, spec: &ServiceSpec) -> HandleResult<String> {
+    pub fn add_service(&self, balancer: &str, spec: &ServiceSpec) -> ControlResult<String> {
         self.add("add the service", &spec.name, |cloud| {
             let (zone, id) = found(cloud, Sort::Balancer, balancer)?;
             self.set_service(cloud, (&zone, &id), spec)
@@ -302,18 +287,14 @@ impl Exoscale {
         Ok(id)
     }
 
-    fn id_or(&self, given: Option<&String>) -> String {
-        given.cloned().unwrap_or_else(|| self.world.random.uuid())
-    }
-
     fn add<T>(
         &self,
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         self.with(work)
-            .map_err(|reason| HandleError::new(task, object, reason))
+            .map_err(|reason| ControlError::new(task, object, reason))
     }
 }
 

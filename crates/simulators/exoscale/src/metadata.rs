@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
+use bowline_simulator::control::Control;
 use bowline_simulator::serve::{Answer, Api, Peer, text};
 
 /// The name in the journal and in fault rules.
@@ -72,11 +73,17 @@ impl Api for Metadata {
         .boxed()
     }
 
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
+    }
+}
+
+impl Control for Metadata {
     fn state(&self) -> Value {
         json!({ "availability-zone": self.zone(), "instance-id": self.instance })
     }
 
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match (verb, body["zone"].as_str()) {
             ("zone", Some(zone)) => {
                 self.set_zone(zone);

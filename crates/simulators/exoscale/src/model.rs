@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::collection::Collection;
-use bowline_simulator::handle::by_id_or_name;
+use bowline_simulator::control::by_id_or_name;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 

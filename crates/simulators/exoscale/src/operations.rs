@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Exoscale;
 use super::model::{Cloud, Zone};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// For how long an operation can be read after it ended.
 const KEPT: Duration = Duration::from_secs(2 * 3600);

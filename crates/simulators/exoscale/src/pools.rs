@@ -10,8 +10,8 @@ use super::fields::Fields;
 use super::instances::{ASSIGNMENTS, DISK, NewInstance, kind_and_template};
 use super::model::{Cloud, Pool, State, Zone};
 use super::operations::About;
-use super::refusal::{OrRefusal, Refusal};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal};
+use super::routes::Asked;
 
 /// What a body may say about a pool.
 const KNOWN: &str = "name description size instance-prefix instance-type template disk-size \

@@ -159,7 +159,7 @@ fn seen(info: BalancerInfo, instances: &[InstanceInfo]) -> Balancer {
         let pool = it.pool.as_deref();
         pool.is_some_and(|pool| pools.contains(pool))
     });
-    let members = behind.map(|it| it.name.clone()).collect();
+    let targets = behind.map(|it| it.name.clone()).collect();
     let services = info.services.iter();
     let parts = services
         .map(|it| format!("service {}/{}", it.protocol, it.port))
@@ -169,6 +169,6 @@ fn seen(info: BalancerInfo, instances: &[InstanceInfo]) -> Balancer {
         addresses: BTreeSet::from([info.ip.to_string()]),
         name: info.name,
         parts,
-        members,
+        targets,
     }
 }

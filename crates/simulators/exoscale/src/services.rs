@@ -6,8 +6,8 @@ use super::Exoscale;
 use super::balancers::{DESCRIPTION, changeable, described, find};
 use super::fields::Fields;
 use super::model::{Balancer, Cloud, Healthcheck, Service, Zone};
-use super::refusal::{OrRefusal, Refusal};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal};
+use super::routes::Asked;
 
 /// What a body may say about a new service; `instance-pool` cannot be changed later.
 pub(super) const NEW: &str =
@@ -22,7 +22,7 @@ const PORTS: std::ops::RangeInclusive<u64> = 1..=65535;
 
 /// What a body says about a service; what it leaves out is none.
 #[derive(Debug, Default)]
-struct Wish {
+struct Requested {
     name: Option<String>,
     description: Option<String>,
     protocol: Option<&'static str>,
@@ -37,7 +37,7 @@ fn port(fields: &Fields, name: &str) -> Option<u16> {
     u16::try_from(number).ok()
 }
 
-impl Wish {
+impl Requested {
     fn read(fields: &Fields) -> Self {
         Self {
             name: fields.text("name", 1..=255),
@@ -127,7 +127,7 @@ impl Exoscale {
         fields: &Fields,
     ) -> OrRefusal<Service> {
         fields.need(REQUIRED);
-        let wish = Wish::read(fields);
+        let requested = Requested::read(fields);
         let pool = fields.reference("instance-pool").unwrap_or_default();
         fields.finish()?;
         let zone = cloud.zone(zone)?;
@@ -139,8 +139,8 @@ impl Exoscale {
             return Err(Refusal::no_such("Instance pool", &pool));
         }
         let (port, protocol) = (
-            wish.port.unwrap_or_default(),
-            wish.protocol.unwrap_or("tcp"),
+            requested.port.unwrap_or_default(),
+            requested.protocol.unwrap_or("tcp"),
         );
         check_port(balancer, (port, protocol), "")?;
         let most = cloud.quirks.most_services;
@@ -151,14 +151,14 @@ impl Exoscale {
         let missing = || Refusal::invalid(vec!["healthcheck is missing".to_owned()]);
         Ok(Service {
             id: self.world.random.uuid(),
-            name: wish.name.unwrap_or_default(),
-            description: described(wish.description),
+            name: requested.name.unwrap_or_default(),
+            description: described(requested.description),
             protocol,
             port,
-            target_port: wish.target_port.unwrap_or_default(),
-            strategy: wish.strategy.unwrap_or_default(),
+            target_port: requested.target_port.unwrap_or_default(),
+            strategy: requested.strategy.unwrap_or_default(),
             pool,
-            healthcheck: wish.healthcheck.ok_or_else(missing)?,
+            healthcheck: requested.healthcheck.ok_or_else(missing)?,
             state: "running",
         })
     }
@@ -192,12 +192,12 @@ impl Exoscale {
         let (balancer, service) = found(zone, asked, self.now())?;
         changeable(balancer)?;
         let fields = Fields::parse(asked.body, CHANGED)?;
-        let wish = Wish::read(&fields);
+        let requested = Requested::read(&fields);
         fields.finish()?;
-        let port = wish.port.unwrap_or(service.port);
-        let protocol = wish.protocol.unwrap_or(service.protocol);
+        let port = requested.port.unwrap_or(service.port);
+        let protocol = requested.protocol.unwrap_or(service.protocol);
         check_port(balancer, (port, protocol), &service.id)?;
-        self.change_service(cloud, asked, |service| wish.apply(service))
+        self.change_service(cloud, asked, |service| requested.apply(service))
     }
 
     pub(super) fn reset_service(&self, cloud: &mut Cloud, asked: &Asked<'_>) -> OrRefusal<Value> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ring::hmac;
 
 use super::config::Key;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 const SCHEME: &str = "EXO2-HMAC-SHA256";
 

@@ -61,7 +61,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place, options};
+    use bowline_simulator::testing::{Client, ServerAddress, options};
 
     use super::*;
 
@@ -81,11 +81,11 @@ mod tests {
         ] {
             assert!(running.greeting.contains(&expected), "{}", running.greeting);
         }
-        let client = Client::new(Place::Socket(address), None);
+        let client = Client::new(ServerAddress::Socket(address), None);
         let zones = client.get("/v2/zone").await.json();
         assert_eq!(zones["zones"][1]["name"], "ch-dk-2");
         let place = running.servers[1].local_addr().unwrap();
-        let client = Client::new(Place::Socket(place), None);
+        let client = Client::new(ServerAddress::Socket(place), None);
         let told = client.get("/latest/meta-data/availability-zone").await;
         assert_eq!((told.status, told.text().as_str()), (200, "at-vie-1"));
         assert_eq!(client.get("/latest/meta-data/nothing").await.status, 404);

@@ -1,14 +1,17 @@
-//! The control handle over HTTP: `POST /_sim/<verb>`.
+//! The control handle over HTTP: the verbs, the whole state, and the reset.
 
+use bowline_simulator::control::{Control, ControlResult, Done, added, done};
 use bowline_simulator::faults::Span;
-use bowline_simulator::handle::{Done, added, done};
 use bowline_simulator::timings::Timed;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::balancer_fixture::{BalancerSpec, ServiceSpec};
 use super::calls;
 use super::config::{Key, Quirks, TimingsSpec};
 use super::fixture::{ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec};
+use super::operations::Operation;
+use super::render::View;
+use super::routes::instances;
 use super::{Ending, Exoscale, State};
 
 const VERBS: &str = "add, add-pool, add-private-network, add-cluster, add-load-balancer, \
@@ -16,8 +19,33 @@ const VERBS: &str = "add, add-pool, add-private-network, add-cluster, add-load-b
     health, deform, key, remove-key, deny, permit-all, timings, quirks, plan, forget-plans, \
     end-operations";
 
-impl Exoscale {
-    pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
+impl Control for Exoscale {
+    fn state(&self) -> Value {
+        self.with(|cloud| {
+            let zones = cloud.zones.iter().map(|(name, zone)| {
+                let view = View {
+                    cloud,
+                    zone,
+                    now: self.now(),
+                };
+                let operations = zone.operations.all().map(Operation::show);
+                let shown = json!({
+                    "instances": instances(&view, |_| true),
+                    "instance-pools": zone.pools.all().map(|it| view.pool(it)).collect::<Vec<_>>(),
+                    "load-balancers": zone.balancers.all().filter_map(|it| view.balancer(it))
+                        .collect::<Vec<_>>(),
+                    "sks-clusters": zone.clusters.all().map(|it| view.cluster(it)).collect::<Vec<_>>(),
+                    "private-networks": zone.networks.all().map(|it| view.network(it))
+                        .collect::<Vec<_>>(),
+                    "operations": operations.collect::<Vec<_>>(),
+                });
+                (name.clone(), shown)
+            });
+            json!({ "zones": zones.collect::<Map<_, _>>() })
+        })
+    }
+
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: InstanceSpec| self.add_instances(&spec)),
             "add-pool" => added(body, |spec: PoolSpec| self.add_pool(&spec)),
@@ -42,6 +70,19 @@ impl Exoscale {
         }
     }
 
+    fn reset(&self) -> ControlResult {
+        self.with(|cloud| {
+            for zone in cloud.zones.values_mut() {
+                let all: Vec<String> = zone.instances.all().map(|it| it.id.clone()).collect();
+                zone.lose_instances(&all);
+            }
+        });
+        self.with(|cloud| *cloud = Self::empty(&self.config));
+        self.load()
+    }
+}
+
+impl Exoscale {
     /// The verbs that are about the cloud as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {

@@ -1,4 +1,4 @@
-//! What the handle shows: instances, pools and load balancers as plain values.
+//! What the control handle shows: instances, pools and load balancers as plain values.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

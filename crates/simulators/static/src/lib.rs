@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_simulator::World;
-use bowline_simulator::handle::{HandleError, HandleResult, read_body};
+use bowline_simulator::control::{Control, ControlError, ControlResult, read_body};
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::{Answer, Api, Peer, json, of_type};
 use bytes::Bytes;
@@ -52,7 +52,7 @@ struct Kept {
 
 impl Rack {
     /// A rack with these machines, and no file yet.
-    pub fn new(world: &World, fixture: Inventory) -> HandleResult<Arc<Self>> {
+    pub fn new(world: &World, fixture: Inventory) -> ControlResult<Arc<Self>> {
         let rack = Self {
             world: world.clone(),
             fixture,
@@ -75,27 +75,27 @@ impl Rack {
     }
 
     /// Enters a machine.
-    pub fn add(&self, machine: Machine) -> HandleResult {
+    pub fn add(&self, machine: Machine) -> ControlResult {
         let name = machine.name.clone();
         self.change("add the machine", &name, |all| all.add(machine))
     }
 
     /// Switches a machine off.
-    pub fn stop(&self, machine: &str) -> HandleResult {
+    pub fn stop(&self, machine: &str) -> ControlResult {
         self.change("stop the machine", machine, |all| {
             all.present(machine).map(|it| it.state = State::Stopped)
         })
     }
 
     /// Switches a machine on.
-    pub fn start(&self, machine: &str) -> HandleResult {
+    pub fn start(&self, machine: &str) -> ControlResult {
         self.change("start the machine", machine, |all| {
             all.present(machine).map(|it| it.state = State::Running)
         })
     }
 
     /// Takes a machine out for good. Its entry stays, and says so.
-    pub fn destroy(&self, machine: &str) -> HandleResult {
+    pub fn destroy(&self, machine: &str) -> ControlResult {
         self.change("destroy the machine", machine, |all| {
             all.present(machine).map(|it| it.gone = true)
         })
@@ -120,8 +120,8 @@ impl Rack {
         task: &'static str,
         name: &str,
         edit: impl FnOnce(&mut Inventory) -> Result<(), String>,
-    ) -> HandleResult {
-        let failed = |reason: String| HandleError::new(task, name, reason);
+    ) -> ControlResult {
+        let failed = |reason: String| ControlError::new(task, name, reason);
         {
             let mut kept = self.kept();
             edit(&mut kept.inventory).map_err(failed)?;
@@ -131,7 +131,7 @@ impl Rack {
         Ok(())
     }
 
-    fn load(&self) -> HandleResult {
+    fn load(&self) -> ControlResult {
         let machines = self.fixture.machines.iter();
         machines.cloned().try_for_each(|machine| self.add(machine))
     }
@@ -180,11 +180,17 @@ impl Api for Rack {
         async move { Answer { response, caller } }.boxed()
     }
 
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
+    }
+}
+
+impl Control for Rack {
     fn state(&self) -> Value {
         json!(self.kept().inventory)
     }
 
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         let which = || read_body::<Which>(body).map(|it| it.machine);
         let done = match verb {
             "add" => self.add(read_body(body)?),
@@ -196,18 +202,14 @@ impl Api for Rack {
         done.map(|()| json!({})).map_err(|error| error.to_string())
     }
 
-    fn reset(&self) {
+    fn reset(&self) -> ControlResult {
         let all = std::mem::take(&mut self.kept().inventory);
         for machine in all.machines {
             self.world.machines.destroy(&machine.id());
         }
-        // It could be loaded before; a fixture without machines is a file, too.
-        if let Err(error) = self
-            .load()
-            .map_err(|error| error.to_string())
-            .and_then(|()| self.kept().write())
-        {
-            tracing::error!(error, "resetting the simulated rack failed");
-        }
+        // A fixture without machines is a file, too.
+        self.load()?;
+        let written = self.kept().write();
+        written.map_err(|reason| ControlError::new("reset", "the rack", reason))
     }
 }

@@ -44,7 +44,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
 
 #[cfg(test)]
 mod tests {
-    use bowline_simulator::testing::{Client, Place, documented, options};
+    use bowline_simulator::testing::{Client, ServerAddress, documented, options};
     use serde_json::json;
 
     use super::*;
@@ -63,7 +63,7 @@ mod tests {
         assert!(first.contains("name: rack-1"), "{first}");
 
         let address = running.servers[0].local_addr().unwrap();
-        let client = Client::new(Place::Socket(address), None);
+        let client = Client::new(ServerAddress::Socket(address), None);
         assert_eq!(client.get("/machines.yaml").await.text(), first);
         assert_eq!(client.get("/").await.status, 404);
         for (verb, body, status, wanted) in [

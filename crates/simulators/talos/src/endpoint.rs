@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use bowline_simulator::serve::{Answer, Api, Body, Connection, Gist, Never, Peer, Told, empty};
+use bowline_simulator::control::Control;
+use bowline_simulator::serve::{
+    Answer, Api, Body, Connection, Gist, JournalStatus, Never, Peer, empty,
+};
 use bowline_talos_api::machine::machine_service_server::MachineServiceServer;
 use bowline_talos_api::resource::state_server::StateServer;
 use bowline_talos_api::resource::{GetRequest, ListRequest, WatchRequest};
@@ -19,7 +22,7 @@ use tonic::codec::CompressionEncoding;
 use tower::ServiceExt;
 
 use super::authorities::{AuthorityError, roles};
-use super::route::{Reach, target};
+use super::routes::{Reach, target};
 use super::service::Asked;
 use super::{NAME, Talos};
 
@@ -147,7 +150,9 @@ fn refusal(status: Status) -> Response<Body> {
 fn finished(mut response: Response<Body>) -> Response<Body> {
     let status = Status::from_header_map(response.headers());
     let code = status.map_or(tonic::Code::Ok, |status| status.code());
-    response.extensions_mut().insert(Told(comparable(code)));
+    response
+        .extensions_mut()
+        .insert(JournalStatus(comparable(code)));
     response
 }
 
@@ -291,15 +296,7 @@ impl Api for Endpoint {
         .boxed()
     }
 
-    fn state(&self) -> Value {
-        self.talos.everything()
-    }
-
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
-        self.talos.carry_out(verb, body)
-    }
-
-    fn reset(&self) {
-        self.talos.reset();
+    fn control(&self) -> Option<&dyn Control> {
+        Some(&*self.talos)
     }
 }

@@ -3,24 +3,24 @@
 //!
 //! ```text
 //!  connection ─▶ gate: TLS, client certificate (authority, purpose, expiry by the world's clock)
-//!  request ─▶ endpoint: role ─▶ route: which machine? ─▶ reach: does it answer? ─▶ service ─▶ answer
+//!  request ─▶ endpoint: role ─▶ routes: which machine? ─▶ reach: does it answer? ─▶ service ─▶ answer
 //!                                                                                    │
-//!                     handle, verbs, load ───▶ model: machines, resources, members ◀─┘
+//!                     control, verbs, load ──▶ model: machines, resources, members ◀─┘
 //! ```
 
 mod authorities;
 mod config;
 mod control;
+mod control_server;
 mod definitions;
 mod endpoint;
 mod fixture;
-mod handle;
 mod load;
 mod model;
 mod notation;
 mod original;
 mod published;
-mod route;
+mod routes;
 mod sandbox;
 mod service;
 mod simulate;
@@ -42,11 +42,11 @@ use tokio::sync::watch::{Receiver, Sender};
 use model::Cluster;
 
 pub use authorities::{Algorithm, AuthorityError};
-pub use bowline_simulator::handle::{HandleError, HandleResult};
+pub use bowline_simulator::control::{ControlError, ControlResult};
 pub use config::{Config, Timings};
-pub use control::Control;
+pub use control::{Failure, MachineInfo};
+pub use control_server::ControlServer;
 pub use fixture::{Fixture, MachineSpec, NetworksSpec, PlatformSpec, SystemSpec};
-pub use handle::{Failure, MachineInfo};
 pub use model::Stage;
 pub use notation::{AddressError, address, addresses};
 pub use original::manifest;
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Talos {
 
 impl Talos {
     /// A cluster without machines, whose keys are drawn from the world's randomness.
-    pub fn new(world: &World, config: Config) -> HandleResult<Arc<Self>> {
+    pub fn new(world: &World, config: Config) -> ControlResult<Arc<Self>> {
         Self::assemble(
             world,
             config,
@@ -94,7 +94,7 @@ impl Talos {
     }
 
     /// A cluster with the content of a fixture.
-    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> ControlResult<Arc<Self>> {
         let keys = Keys::seeded(&world.random);
         Self::from_fixture_with(world, fixture, keys)
     }
@@ -104,7 +104,7 @@ impl Talos {
         world: &World,
         fixture: Fixture,
         keys: Keys,
-    ) -> HandleResult<Arc<Self>> {
+    ) -> ControlResult<Arc<Self>> {
         let talos = Self::assemble(world, fixture.config(), fixture, keys)?;
         talos.load()?;
         Ok(talos)
@@ -115,7 +115,7 @@ impl Talos {
         config: Config,
         fixture: Fixture,
         keys: Keys,
-    ) -> HandleResult<Arc<Self>> {
+    ) -> ControlResult<Arc<Self>> {
         let cluster = Cluster::empty(&config, &keys)?;
         Ok(Arc::new(Self {
             world: world.clone(),

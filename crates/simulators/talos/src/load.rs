@@ -1,6 +1,6 @@
-//! Loading a fixture, and loading it again. Nothing here takes time.
+//! Loading a fixture. Nothing here takes time.
 
-use bowline_simulator::handle::{add_all, add_faults};
+use bowline_simulator::control::{add_all, add_faults};
 use std::net::IpAddr;
 
 use bowline_talos_api::Single;
@@ -10,41 +10,18 @@ use bowline_talos_api::specs::{
 
 use super::fixture::MachineSpec;
 use super::model::{Cluster, Machine, Resources};
-use super::{HandleError, HandleResult, Stage, Talos, notation};
+use super::{ControlError, ControlResult, Stage, Talos, notation};
 
 impl Talos {
-    pub(super) fn load(&self) -> HandleResult {
+    pub(super) fn load(&self) -> ControlResult {
         add_all(&self.fixture.machines, |spec| self.add_machine(spec))?;
         add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything but who is trusted, and loads the fixture again.
-    pub(super) fn reset(&self) {
-        let now = self.now();
-        self.with(|cluster| {
-            let names: Vec<String> = cluster.machines.keys().cloned().collect();
-            for name in names {
-                if let Some(machine) = cluster.machines.get_mut(&name) {
-                    machine.stage = Stage::Absent;
-                }
-                cluster.announce(&name, now);
-            }
-            cluster.machines.clear();
-            cluster.members = Resources::default();
-            cluster.failures.clear();
-            cluster.timings = self.config.timings;
-            cluster.server_names = None;
-        });
-        // It could be loaded before, so it can be loaded again.
-        if let Err(error) = self.load() {
-            tracing::error!(%error, "resetting the simulated Talos machines failed");
-        }
-    }
-
     /// Adds a machine that is there at once.
-    pub fn add_machine(&self, spec: &MachineSpec) -> HandleResult {
+    pub fn add_machine(&self, spec: &MachineSpec) -> ControlResult {
         let failed = |reason: String| {
-            HandleError::new("add", &format!("the machine {:?}", spec.name), reason)
+            ControlError::new("add", &format!("the machine {:?}", spec.name), reason)
         };
         let addresses =
             notation::addresses(&spec.addresses).map_err(|error| failed(error.to_string()))?;

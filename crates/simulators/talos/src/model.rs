@@ -15,7 +15,7 @@ use prost_types::Timestamp;
 
 use super::authorities::{Authorities, AuthorityError};
 use super::config::{Config, Timings};
-use super::handle::Failure;
+use super::control::Failure;
 use super::published::Published;
 use super::{OS_IMAGE, notation};
 

@@ -8,7 +8,7 @@ use bowline_simulator::serve::Server;
 use bowline_simulator::simulate::{Flag, FlagValue, Greeting, Options, ServerKind, Simulation};
 use futures::FutureExt;
 
-use crate::{Access, Control, Fixture, MachineSpec, NAME, Talos};
+use crate::{Access, ControlServer, Fixture, MachineSpec, NAME, Talos};
 
 /// The server of `bowline simulate`.
 pub(crate) const SERVER: ServerKind = ServerKind {
@@ -63,7 +63,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
     let places: Vec<String> = places.map(|address| address.to_string()).collect();
     let listen = options.address("control")?;
     let listen = listen.context("--control is missing")?;
-    let builder = Server::builder(&world, Control::new(&talos));
+    let builder = Server::builder(&world, ControlServer::new(&talos));
     let control = builder.plain(listen).await?;
     let file = options.file("talosconfig")?;
     let named: Vec<&str> = places.iter().map(String::as_str).collect();
@@ -97,7 +97,7 @@ fn endpoints(talos: &Talos) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use bowline_simulator::testing::{Client, Place};
+    use bowline_simulator::testing::{Client, ServerAddress};
 
     use super::*;
 
@@ -142,7 +142,7 @@ mod tests {
             let address = server.local_addr().unwrap().to_string();
             assert!(written.contains(&address), "{written}");
         }
-        let client = Client::new(Place::Socket(control), None);
+        let client = Client::new(ServerAddress::Socket(control), None);
         let state = client.get("/_sim/state").await.json();
         assert_eq!(state["machines"][2]["name"], "c");
         running.shutdown().await;

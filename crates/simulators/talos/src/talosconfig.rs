@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::ExtendedKeyUsagePurpose;
 
 use super::authorities::{Algorithm, Client, Issued};
-use super::{HandleError, HandleResult, Talos};
+use super::{ControlError, ControlResult, Talos};
 
 /// The role that a cloud controller manager needs.
 pub const READER: &str = "os:reader";
@@ -51,7 +51,7 @@ bowline_simulator::setters! { Access:
 
 impl Talos {
     /// Issues a certificate, and writes the file that has it.
-    pub fn talosconfig(&self, access: &Access) -> HandleResult<String> {
+    pub fn talosconfig(&self, access: &Access) -> ControlResult<String> {
         let client = Client {
             roles: &access.roles,
             purposes: &access.purposes,
@@ -63,7 +63,7 @@ impl Talos {
             let issued = authorities.client(&client, &self.keys);
             (issued, authorities.pem(), authorities.algorithm())
         });
-        let issued = issued.map_err(|error| HandleError::new("issue", "a talosconfig", error))?;
+        let issued = issued.map_err(|error| ControlError::new("issue", "a talosconfig", error))?;
         Ok(text(self, access, &issued, &authorities, algorithm))
     }
 }

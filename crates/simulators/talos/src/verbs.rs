@@ -1,13 +1,14 @@
-//! The control handle over HTTP: `POST /_sim/<verb>`.
+//! The control handle over HTTP: the verbs, the whole state, and the reset.
 
+use bowline_simulator::control::{Control, ControlResult, Done, done, read_body};
 use bowline_simulator::faults::Span;
-use bowline_simulator::handle::{Done, done, read_body};
 use bowline_simulator::timings::Timed;
 use serde_json::{Value, json};
 
 use super::config::TimingsSpec;
+use super::control::Failure;
 use super::fixture::{MachineSpec, PlatformSpec};
-use super::handle::Failure;
+use super::model::Resources;
 use super::{Access, Stage, Talos};
 
 const VERBS: &str = "add, stage, addresses, platform, remove-resource, hang, cut-list, fail, timings, \
@@ -27,8 +28,34 @@ const CODES: [(&str, tonic::Code); 10] = [
     ("unauthenticated", tonic::Code::Unauthenticated),
 ];
 
-impl Talos {
-    pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
+impl Control for Talos {
+    fn state(&self) -> Value {
+        self.with(|cluster| {
+            let machines = cluster.machines.values().map(|it| {
+                let resources = it.resources.all().map(|one| {
+                    json!({
+                        "namespace": one.metadata.namespace,
+                        "type": one.metadata.r#type,
+                        "id": one.metadata.id,
+                        "version": one.metadata.version,
+                        "spec": one.spec.yaml_spec,
+                    })
+                });
+                json!({
+                    "name": it.name,
+                    "control_plane": it.control_plane,
+                    "stage": it.stage.as_str(),
+                    "hangs": it.hangs,
+                    "node_ips": it.node_ips,
+                    "machine_id": it.register,
+                    "resources": resources.collect::<Vec<_>>(),
+                })
+            });
+            json!({ "machines": machines.collect::<Vec<_>>() })
+        })
+    }
+
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => done(body, |spec: MachineSpec| self.add_machine(&spec)),
             "stage" => done(body, |to: InStage| {
@@ -56,6 +83,27 @@ impl Talos {
         }
     }
 
+    fn reset(&self) -> ControlResult {
+        let now = self.now();
+        self.with(|cluster| {
+            let names: Vec<String> = cluster.machines.keys().cloned().collect();
+            for name in names {
+                if let Some(machine) = cluster.machines.get_mut(&name) {
+                    machine.stage = Stage::Absent;
+                }
+                cluster.announce(&name, now);
+            }
+            cluster.machines.clear();
+            cluster.members = Resources::default();
+            cluster.failures.clear();
+            cluster.timings = self.config.timings;
+            cluster.server_names = None;
+        });
+        self.load()
+    }
+}
+
+impl Talos {
     /// The verbs that are about the cluster as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::keys::PublicKey;
 use super::model::{Cloud, Key};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 use super::{Triton, render};
 
 /// What an account may say about itself.

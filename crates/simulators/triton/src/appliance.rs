@@ -186,16 +186,16 @@ impl Cloud {
         image.is_some_and(|image| image.name == IMAGE) && switch.is_some_and(|on| on == "true")
     }
 
-    /// Notes that a load balancer may have something to read at its next turn.
+    /// Notes that a load balancer may have something to read at its next interval.
     pub(super) fn wake_appliance(&mut self, id: &str, now: Timestamp) {
         let is_one = self.machines.get(id).is_some_and(|it| self.is_balancer(it));
         if !is_one || !self.waking.insert(id.to_owned()) {
             return;
         }
-        let turn = i64::try_from(self.timings.appliance.as_millis())
+        let interval = i64::try_from(self.timings.appliance.as_millis())
             .unwrap_or(i64::MAX)
             .max(1);
-        let next = (now.as_millisecond() / turn + 1).saturating_mul(turn);
+        let next = (now.as_millisecond() / interval + 1).saturating_mul(interval);
         let next = Timestamp::from_millisecond(next).unwrap_or(Timestamp::MAX);
         self.schedule(next, Event::Appliance(id.to_owned()));
     }

@@ -102,14 +102,6 @@ impl Api for Cmon {
         }
         .boxed()
     }
-
-    fn state(&self) -> Value {
-        json!({})
-    }
-
-    fn control(&self, verb: &str, _body: &Value) -> Result<Value, String> {
-        Err(format!("{verb:?} is not known: control the cloud itself"))
-    }
 }
 
 /// The account whose certificate that is; none if it is nobody's.

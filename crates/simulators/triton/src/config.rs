@@ -53,8 +53,8 @@ impl Timings {
     pub(super) fn with(self, spec: &TimingsSpec) -> Self {
         let mut timings = self.or_as(spec);
         // What happens in turns needs some time between them.
-        for turn in [&mut timings.commit, &mut timings.appliance] {
-            *turn = (*turn).max(Duration::from_millis(1));
+        for interval in [&mut timings.commit, &mut timings.appliance] {
+            *interval = (*interval).max(Duration::from_millis(1));
         }
         timings
     }

@@ -51,19 +51,23 @@ pub(super) struct Change {
 
 /// What a client wants to be told.
 #[derive(Debug, Deserialize)]
-struct Wish {
+struct Subscription {
     resource: String,
     #[serde(rename = "subResources")]
     parts: Vec<String>,
     vms: Option<Vec<String>>,
 }
 
-impl Wish {
+impl Subscription {
     /// What a message asks for; none if it is not valid, which nobody is told.
     fn parse(text: &str) -> Option<Self> {
-        let wish: Self = serde_json::from_str(text).ok()?;
-        let known = wish.parts.iter().all(|part| PARTS.contains(&part.as_str()));
-        (wish.resource == "vm" && known && !wish.parts.is_empty()).then_some(wish)
+        let subscription: Self = serde_json::from_str(text).ok()?;
+        let known = subscription
+            .parts
+            .iter()
+            .all(|part| PARTS.contains(&part.as_str()));
+        (subscription.resource == "vm" && known && !subscription.parts.is_empty())
+            .then_some(subscription)
     }
 
     fn wants(&self, change: &Change) -> bool {
@@ -169,7 +173,7 @@ async fn speak<S>(
 ) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    let mut wish: Option<Wish> = None;
+    let mut subscription: Option<Subscription> = None;
     let mut silent_until = Instant::now() + IDLE;
     loop {
         tokio::select! {
@@ -178,7 +182,7 @@ async fn speak<S>(
                 silent_until = Instant::now() + IDLE;
                 match heard {
                     Some(Ok(Message::Text(text))) => {
-                        wish = Wish::parse(&text).or(wish);
+                        subscription = Subscription::parse(&text).or(subscription);
                     }
                     // The answer to a ping is ready; it has to be sent.
                     Some(Ok(Message::Ping(_))) => {
@@ -192,7 +196,7 @@ async fn speak<S>(
             }
             change = changes.recv() => {
                 let Ok(change) = change else { return };
-                let told = wish.as_ref().is_some_and(|wish| wish.wants(&change));
+                let told = subscription.as_ref().is_some_and(|subscription| subscription.wants(&change));
                 if told && change.account == account {
                     let frame = Message::text(change.frame.to_string());
                     if socket.send(frame).await.is_err() {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::Triton;
 use super::jobs::Work;
 use super::model::{Cloud, Machine};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 use super::tag_rules::{self, NEVER};
 
 /// Metadata that cannot be deleted.

@@ -2,7 +2,7 @@
 //! firewall rules, the name service and the change feed of one data center.
 //!
 //! ```text
-//!  request ─▶ route: version ─▶ signature ─▶ throttle ─▶ rights ─▶ answer ◀─ render
+//!  request ─▶ routes: version ─▶ signature ─▶ throttle ─▶ rights ─▶ answer ◀─ render
 //!                                                          │
 //!                accounts · machines · labels · networks · firewall ──▶ model ──▶ feed
 //!                                │                                        ▲
@@ -17,13 +17,13 @@ mod appliance;
 mod calls;
 mod cmon;
 mod config;
+mod control;
 mod curve;
 mod defaults;
 mod dns;
 mod feed;
 mod firewall;
 mod fixture;
-mod handle;
 mod jobs;
 mod keys;
 mod labels;
@@ -36,10 +36,10 @@ mod networks;
 mod new_machine;
 mod original;
 mod parameters;
-mod refusal;
+mod refusals;
 mod render;
 mod rights;
-mod route;
+mod routes;
 mod sandbox;
 mod signature;
 mod simulate;
@@ -54,6 +54,7 @@ mod views;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bowline_simulator::World;
+use bowline_simulator::control::Control;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::{Answer, Api, Peer};
 use bytes::Bytes;
@@ -67,7 +68,7 @@ use tokio::sync::broadcast;
 use model::Cloud;
 
 pub use appliance::{ApplianceInfo, EntryInfo};
-pub use bowline_simulator::handle::{HandleError, HandleResult};
+pub use bowline_simulator::control::{ControlError, ControlResult};
 pub use cmon::{CMON, Cmon};
 pub use config::{
     DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_DATACENTER, DEFAULT_FINGERPRINT,
@@ -101,7 +102,7 @@ pub struct Triton {
 
 impl Triton {
     /// A cloud with the content of a fixture; see [`Fixture`] for what is there without one.
-    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> ControlResult<Arc<Self>> {
         let fixture = fixture.completed();
         let cloud = Arc::new_cyclic(|me| Self {
             world: world.clone(),
@@ -184,25 +185,17 @@ impl Api for Triton {
 
     fn answer<'a>(&'a self, mut request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
         async move {
-            let (mut response, caller) = self.respond(&request);
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                self.take_over(&mut request, &mut response, &caller);
+            let mut answer = self.respond(&request);
+            if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                self.take_over(&mut request, &mut answer.response, &answer.caller);
             }
-            Answer { response, caller }
+            answer
         }
         .boxed()
     }
 
-    fn state(&self) -> Value {
-        self.everything()
-    }
-
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
-        self.carry_out(verb, body)
-    }
-
-    fn reset(&self) {
-        self.reset();
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
     }
 
     fn error_body(&self, status: StatusCode, message: &str) -> Value {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::model::{Cloud, Image, Limit, Machine, Package};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 
 /// Bytes of a gibibyte in mebibytes: disks are counted in MiB, their limits in GiB.
 const MIB_OF_GIB: u64 = 1024;

@@ -1,8 +1,8 @@
-//! Loading a fixture, and loading it again. Nothing here takes time.
+//! Loading a fixture. Nothing here takes time.
 
 use std::net::Ipv4Addr;
 
-use bowline_simulator::handle::{add_all, add_faults};
+use bowline_simulator::control::{add_all, add_faults};
 use serde_json::Map;
 
 use super::config::{DEFAULT_DATACENTER, Timings};
@@ -15,7 +15,7 @@ use super::keys::PublicKey;
 use super::model::{
     Account, Cloud, Image, Key, Machine, Network, Package, Policy, Rights, Role, State, User,
 };
-use super::{HandleError, HandleResult, Triton};
+use super::{ControlError, ControlResult, Triton};
 
 /// The most machines that one entry of a fixture makes.
 const MOST_MACHINES: u32 = 10_000;
@@ -39,7 +39,7 @@ impl Triton {
         }
     }
 
-    pub(super) fn load(&self) -> HandleResult {
+    pub(super) fn load(&self) -> ControlResult {
         add_all(&self.fixture.accounts, |spec| self.add_account(spec))?;
         add_all(&self.fixture.networks, |spec| self.add_network(spec))?;
         add_all(&self.fixture.packages, |spec| self.add_package(spec))?;
@@ -52,27 +52,11 @@ impl Triton {
         Ok(())
     }
 
-    /// Forgets everything and loads the fixture again.
-    pub(super) fn reset(&self) {
-        self.with(|cloud| {
-            let all: Vec<String> = cloud.machines.keys().cloned().collect();
-            for id in all {
-                cloud.machines.remove(&id);
-                cloud.touched.push((id, Vec::new()));
-            }
-        });
-        self.with(|cloud| *cloud = Self::empty(&self.fixture));
-        // It could be loaded before, so it can be loaded again.
-        if let Err(error) = self.load() {
-            tracing::error!(%error, "resetting the simulated Triton failed");
-        }
-    }
-
     /// Adds an account, and returns its id.
-    pub fn add_account(&self, spec: &AccountSpec) -> HandleResult<String> {
+    pub fn add_account(&self, spec: &AccountSpec) -> ControlResult<String> {
         self.add("add the account", &spec.login, |cloud| {
             let now = self.now();
-            let id = self.id_or(spec.id.as_ref());
+            let id = self.world.id_or(spec.id.as_ref());
             let rights = self.rights(spec)?;
             let account = Account {
                 id: id.clone(),
@@ -166,7 +150,7 @@ impl Triton {
     }
 
     /// Adds a network or a pool of them, and returns its id.
-    pub fn add_network(&self, spec: &NetworkSpec) -> HandleResult<String> {
+    pub fn add_network(&self, spec: &NetworkSpec) -> ControlResult<String> {
         self.add("add the network", &spec.name, |cloud| {
             let mut network = self.network(cloud, spec)?;
             for member in &spec.pool {
@@ -218,7 +202,7 @@ impl Triton {
         };
         let (first, last) = (subnet.network(), subnet.broadcast());
         Ok(Network {
-            id: self.id_or(spec.id.as_ref()),
+            id: self.world.id_or(spec.id.as_ref()),
             name: spec.name.clone(),
             description: spec.description.clone(),
             public: spec.public,
@@ -243,11 +227,11 @@ impl Triton {
     }
 
     /// Adds a package, and returns its id.
-    pub fn add_package(&self, spec: &PackageSpec) -> HandleResult<String> {
+    pub fn add_package(&self, spec: &PackageSpec) -> ControlResult<String> {
         self.add("add the package", &spec.name, |cloud| {
             let memory = spec.memory.unwrap_or(1024);
             let package = Package {
-                id: self.id_or(spec.id.as_ref()),
+                id: self.world.id_or(spec.id.as_ref()),
                 name: spec.name.clone(),
                 memory,
                 disk: spec.disk.unwrap_or(memory * 25),
@@ -263,12 +247,12 @@ impl Triton {
     }
 
     /// Adds an image, and returns its id.
-    pub fn add_image(&self, spec: &ImageSpec) -> HandleResult<String> {
+    pub fn add_image(&self, spec: &ImageSpec) -> ControlResult<String> {
         let word =
             |given: &Option<String>, or: &str| given.clone().unwrap_or_else(|| or.to_owned());
         self.add("add the image", &spec.name, |cloud| {
             let image = Image {
-                id: self.id_or(spec.id.as_ref()),
+                id: self.world.id_or(spec.id.as_ref()),
                 name: spec.name.clone(),
                 version: word(&spec.version, "1.0.0"),
                 os: word(&spec.os, "linux"),
@@ -283,13 +267,13 @@ impl Triton {
     }
 
     /// Adds a machine that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_machine(&self, spec: &MachineSpec) -> HandleResult<String> {
+    pub fn add_machine(&self, spec: &MachineSpec) -> ControlResult<String> {
         let added = self.add_machines(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many machines as the specification counts, and returns their ids.
-    pub fn add_machines(&self, spec: &MachineSpec) -> HandleResult<Vec<String>> {
+    pub fn add_machines(&self, spec: &MachineSpec) -> ControlResult<Vec<String>> {
         self.add("add the machine", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || count > MOST_MACHINES {
@@ -316,7 +300,7 @@ impl Triton {
         spec: &MachineSpec,
         name: String,
     ) -> Result<String, String> {
-        let id = self.id_or(spec.id.as_ref());
+        let id = self.world.id_or(spec.id.as_ref());
         if cloud.machines.contains_key(&id) {
             return Err(format!("the id {id} exists already"));
         }
@@ -378,12 +362,12 @@ impl Triton {
     }
 
     /// Adds a firewall rule, and returns its id.
-    pub fn add_rule(&self, spec: &RuleSpec) -> HandleResult<String> {
+    pub fn add_rule(&self, spec: &RuleSpec) -> ControlResult<String> {
         self.add("add the firewall rule", &spec.rule, |cloud| {
             let first = self.fixture.accounts.first().map(|it| it.login.clone());
             let owner = spec.owner.clone().or(first);
             let rule = Rule {
-                id: self.id_or(spec.id.as_ref()),
+                id: self.world.id_or(spec.id.as_ref()),
                 owner: owner.filter(|_| !spec.global),
                 parsed: Parsed::parse(&spec.rule, usize::MAX)?,
                 enabled: spec.enabled,
@@ -396,18 +380,14 @@ impl Triton {
         })
     }
 
-    fn id_or(&self, given: Option<&String>) -> String {
-        given.cloned().unwrap_or_else(|| self.world.random.uuid())
-    }
-
     fn add<T>(
         &self,
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         self.with(work)
-            .map_err(|reason| HandleError::new(task, object, reason))
+            .map_err(|reason| ControlError::new(task, object, reason))
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::jobs::Work;
 use super::model::{Cloud, Machine, State, stamp};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 use super::{Triton, render};
 
 /// The most machines of one page.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use bowline_simulator::collection::Collection;
-use bowline_simulator::handle::by_id_or_name;
+use bowline_simulator::control::by_id_or_name;
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -31,19 +31,19 @@ pub(super) struct Names {
     pub(super) records: BTreeMap<String, Records>,
     /// The names of each machine.
     pub(super) machines: BTreeMap<String, BTreeSet<String>>,
-    /// Whether the next turn is on the calendar.
+    /// Whether the next interval is on the calendar.
     scheduled: bool,
 }
 
 impl Cloud {
-    /// Notes that names may have changed: they are published at the next turn.
+    /// Notes that names may have changed: they are published at the next interval.
     pub(super) fn names_changed(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.names.scheduled, true) {
             return;
         }
-        let turn = i64::try_from(self.timings.commit.as_millis()).unwrap_or(i64::MAX);
-        let turn = turn.max(1);
-        let next = (now.as_millisecond() / turn + 1).saturating_mul(turn);
+        let interval = i64::try_from(self.timings.commit.as_millis()).unwrap_or(i64::MAX);
+        let interval = interval.max(1);
+        let next = (now.as_millisecond() / interval + 1).saturating_mul(interval);
         let next = Timestamp::from_millisecond(next).unwrap_or(Timestamp::MAX);
         self.schedule(next, Event::Commit);
     }

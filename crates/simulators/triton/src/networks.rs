@@ -7,8 +7,8 @@ use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
 use super::model::{Cloud, Network};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 use super::{Triton, render};
 
 /// What may be said about a fabric network when it is changed.

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::jobs::{Card, Work};
 use super::model::{Cloud, Image, Machine, Network, Nic, Package, State};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 use super::{Triton, render, tag_rules};
 
 impl Triton {

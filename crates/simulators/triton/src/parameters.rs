@@ -7,7 +7,7 @@ use http::{Request, header};
 use md5::{Digest, Md5};
 use serde_json::{Map, Value};
 
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// The largest body, in bytes.
 pub(super) const BODY_LIMIT: usize = 100_000;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::jobs::{Event, later};
 use super::model::{Cloud, Policy, Rights, Role, User, stamp};
-use super::refusal::{OrRefusal, Refusal, Reply};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, Reply};
+use super::routes::Asked;
 
 impl Rights {
     /// The roles that are active for a user: those asked for, else those that are so by default.

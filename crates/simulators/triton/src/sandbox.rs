@@ -187,7 +187,7 @@ fn names(machines: &[MachineInfo]) -> Balancers {
                 ..Balancer::default()
             });
             balancer.addresses.insert(name.clone());
-            balancer.members.insert(machine.name.clone());
+            balancer.targets.insert(machine.name.clone());
         }
     }
     all
@@ -214,7 +214,7 @@ impl Simulated {
                 .iter()
                 .map(|it| format!("entry {}/{}", it.kind, it.listen))
                 .collect(),
-            members: behind.map(|it| it.name.clone()).collect(),
+            targets: behind.map(|it| it.name.clone()).collect(),
         }
     }
 }

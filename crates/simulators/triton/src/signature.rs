@@ -12,7 +12,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::keys::{Hash, PublicKey};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// How far a request's date may be from the server's, in milliseconds.
 const SKEW: i64 = 300_000;

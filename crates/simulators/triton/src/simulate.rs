@@ -84,7 +84,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place, options};
+    use bowline_simulator::testing::{Client, ServerAddress, options};
 
     use super::*;
 
@@ -107,7 +107,7 @@ mod tests {
         ] {
             assert!(running.greeting.contains(&expected), "{}", running.greeting);
         }
-        let client = Client::new(Place::Socket(address), None);
+        let client = Client::new(ServerAddress::Socket(address), None);
         let ping = client.get("/--ping").await;
         assert_eq!((ping.status, &ping.json()["ping"]), (200, &"pong".into()));
         let key = client.attempt("POST", "/_sim/private-key", "").await;

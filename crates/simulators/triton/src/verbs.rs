@@ -1,6 +1,6 @@
-//! The control handle over HTTP: `POST /_sim/<verb>`, and the whole state.
+//! The control handle over HTTP: the verbs, the whole state, and the reset.
 
-use bowline_simulator::handle::{Done, added, done, read_body};
+use bowline_simulator::control::{Control, ControlResult, Done, added, done, read_body};
 use serde_json::{Map, Value, json};
 
 use super::config::{Quirks, Throttle, TimingsSpec};
@@ -12,8 +12,36 @@ const VERBS: &str = "add, add-account, add-network, add-package, add-image, add-
     firewall, lose-image, fail-provisions, kill-compute-node, revive-compute-node, maintenance, \
     skew, throttle, timings, quirks, cns, key, reach, resolve, appliance, private-key";
 
-impl Triton {
-    pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
+impl Control for Triton {
+    fn state(&self) -> Value {
+        self.with(|cloud| {
+            let networks = cloud.networks.all().map(|it| {
+                json!({ "id": it.id, "name": it.name, "routes": it.routes, "zones": it.zones })
+            });
+            let machines = cloud.machines.values().map(|it| {
+                let mut shown = render::machine(cloud, it);
+                shown["owner"] = it.owner.as_str().into();
+                shown["dns_names"] = json!(cloud.names.machines.get(&it.id));
+                shown
+            });
+            let rules = cloud.rules.values().map(|it| {
+                json!({
+                    "id": it.id, "rule": it.parsed.to_string(), "enabled": it.enabled,
+                    "description": it.description,
+                })
+            });
+            json!({
+                "datacenter": cloud.datacenter,
+                "accounts": cloud.accounts.values().map(render::account).collect::<Vec<_>>(),
+                "machines": machines.collect::<Vec<_>>(),
+                "networks": networks.collect::<Vec<_>>(),
+                "fwrules": rules.collect::<Vec<_>>(),
+                "jobs": cloud.events.len(),
+            })
+        })
+    }
+
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: MachineSpec| self.add_machines(&spec)),
             "add-account" => added(body, |spec: AccountSpec| self.add_account(&spec)),
@@ -50,6 +78,20 @@ impl Triton {
         }
     }
 
+    fn reset(&self) -> ControlResult {
+        self.with(|cloud| {
+            let all: Vec<String> = cloud.machines.keys().cloned().collect();
+            for id in all {
+                cloud.machines.remove(&id);
+                cloud.touched.push((id, Vec::new()));
+            }
+        });
+        self.with(|cloud| *cloud = Self::empty(&self.fixture));
+        self.load()
+    }
+}
+
+impl Triton {
     /// The verbs that are about the cloud as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
@@ -105,35 +147,6 @@ impl Triton {
             })
         });
         json!({ "entries": entries.collect::<Vec<_>>(), "dropped": appliance.dropped })
-    }
-
-    /// Everything there is, destroyed machines included.
-    pub(super) fn everything(&self) -> Value {
-        self.with(|cloud| {
-            let networks = cloud.networks.all().map(|it| {
-                json!({ "id": it.id, "name": it.name, "routes": it.routes, "zones": it.zones })
-            });
-            let machines = cloud.machines.values().map(|it| {
-                let mut shown = render::machine(cloud, it);
-                shown["owner"] = it.owner.as_str().into();
-                shown["dns_names"] = json!(cloud.names.machines.get(&it.id));
-                shown
-            });
-            let rules = cloud.rules.values().map(|it| {
-                json!({
-                    "id": it.id, "rule": it.parsed.to_string(), "enabled": it.enabled,
-                    "description": it.description,
-                })
-            });
-            json!({
-                "datacenter": cloud.datacenter,
-                "accounts": cloud.accounts.values().map(render::account).collect::<Vec<_>>(),
-                "machines": machines.collect::<Vec<_>>(),
-                "networks": networks.collect::<Vec<_>>(),
-                "fwrules": rules.collect::<Vec<_>>(),
-                "jobs": cloud.events.len(),
-            })
-        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the handle shows: machines, networks and rules as plain values.
+//! What the control handle shows: machines, networks and rules as plain values.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::XenOrchestra;
 use super::config::{Release, User};
 use super::model::{Cloud, Token};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// For how long a user is refused after a wrong password.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::XenOrchestra;
 use super::model::{Cloud, Kind};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// Between two signs of life on a stream.
 const PING: Duration = Duration::from_secs(30);

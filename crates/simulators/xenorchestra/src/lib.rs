@@ -1,7 +1,7 @@
 //! Xen Orchestra, simulated: its REST API v0 and its socket, over pools of hosts with VMs.
 //!
 //! ```text
-//!  request ─▶ route: prefix, TLS ─▶ auth ─▶ calls (operation id) ─▶ reads: lists · render ─▶ answer
+//!  request ─▶ routes: prefix, TLS ─▶ auth ─▶ calls (operation id) ─▶ reads: lists · render ─▶ answer
 //!               │                                    │
 //!               ├─▶ socket: JSON-RPC                 ├─▶ actions · tasks: what happens when ─▶ model
 //!               └─▶ page: the sign-in                └─▶ events: who listens ◀── changes ──────┘
@@ -11,19 +11,19 @@ mod actions;
 mod auth;
 mod calls;
 mod config;
+mod control;
 mod events;
 mod filter;
 mod fixture;
 mod guest;
-mod handle;
 mod lists;
 mod load;
 mod model;
 mod original;
 mod reads;
-mod refusal;
+mod refusals;
 mod render;
-mod route;
+mod routes;
 mod sandbox;
 mod simulate;
 mod socket;
@@ -36,6 +36,7 @@ mod views;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bowline_simulator::World;
+use bowline_simulator::control::Control;
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::{Answer, Api, Peer};
 use bytes::Bytes;
@@ -47,7 +48,7 @@ use serde_json::{Value, json};
 
 use model::Cloud;
 
-pub use bowline_simulator::handle::{HandleError, HandleResult};
+pub use bowline_simulator::control::{ControlError, ControlResult};
 pub use config::{
     Config, DEFAULT_PASSWORD, DEFAULT_TOKEN, DEFAULT_USER, Privilege, Quirks, Release, Timings,
     User,
@@ -79,7 +80,7 @@ impl XenOrchestra {
     }
 
     /// One with the content of a fixture.
-    pub fn from_fixture(world: &World, fixture: Fixture) -> HandleResult<Arc<Self>> {
+    pub fn from_fixture(world: &World, fixture: Fixture) -> ControlResult<Arc<Self>> {
         let orchestra = Self::assemble(world, fixture.config(), fixture);
         orchestra.load()?;
         Ok(orchestra)
@@ -157,7 +158,7 @@ impl Api for XenOrchestra {
     }
 
     fn operation(&self, method: &Method, path: &str) -> Option<&'static str> {
-        let (_, inside) = path.split_once(route::ROOT)?;
+        let (_, inside) = path.split_once(routes::ROOT)?;
         calls::call(method, inside.trim_matches('/')).map(|(operation, _)| operation)
     }
 
@@ -169,16 +170,8 @@ impl Api for XenOrchestra {
         .boxed()
     }
 
-    fn state(&self) -> Value {
-        self.everything()
-    }
-
-    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
-        self.carry_out(verb, body)
-    }
-
-    fn reset(&self) {
-        self.reset();
+    fn control(&self) -> Option<&dyn Control> {
+        Some(self)
     }
 
     fn error_body(&self, _status: StatusCode, message: &str) -> Value {

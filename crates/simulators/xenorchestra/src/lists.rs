@@ -5,8 +5,8 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::filter;
-use super::refusal::{OrRefusal, Refusal, answer};
-use super::route::Asked;
+use super::refusals::{OrRefusal, Refusal, answer};
+use super::routes::Asked;
 
 /// Checks the parameters of a list, and picks from it.
 pub(super) fn chosen(asked: &Asked<'_>, all: Vec<Value>) -> OrRefusal<Vec<Value>> {

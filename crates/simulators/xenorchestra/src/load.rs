@@ -1,12 +1,12 @@
 //! Loading a fixture: pools, hosts and VMs that are there at once.
 
-use bowline_simulator::handle::{add_all, add_faults};
+use bowline_simulator::control::{add_all, add_faults};
 use jiff::Timestamp;
 
 use super::config::Config;
 use super::fixture::{HostSpec, PoolSpec, VmSpec};
 use super::model::{Cloud, Connection, Host, Kind, Pool, PowerState, Token, Vm};
-use super::{HandleError, HandleResult};
+use super::{ControlError, ControlResult};
 use super::{World, XenOrchestra};
 
 /// VMs that one specification may ask for.
@@ -36,11 +36,11 @@ impl XenOrchestra {
         }
     }
 
-    pub(super) fn load(&self) -> HandleResult {
+    pub(super) fn load(&self) -> ControlResult {
         for user in self.config.tokens.values() {
             if !self.config.users.contains_key(user) {
                 let reason = "there is no user of that name".to_owned();
-                return Err(HandleError::new("give a token to", user, reason));
+                return Err(ControlError::new("give a token to", user, reason));
             }
         }
         add_all(&self.fixture.pools, |spec| self.add_pool(spec))?;
@@ -49,25 +49,9 @@ impl XenOrchestra {
         add_faults(&self.world, super::NAME, &self.fixture.faults)
     }
 
-    /// Forgets everything and loads the fixture again.
-    pub(super) fn reset(&self) {
-        self.with(|cloud| {
-            let all: Vec<String> = cloud.vms.all().map(|vm| vm.id.clone()).collect();
-            for id in all {
-                cloud.lose_vm(&id);
-            }
-            cloud.hang_up();
-        });
-        self.with(|cloud| *cloud = Self::empty(&self.world, &self.config));
-        // It could be loaded before, so it can be loaded again.
-        if let Err(error) = self.load() {
-            tracing::error!(%error, "resetting the simulated Xen Orchestra failed");
-        }
-    }
-
     /// Adds a pool without hosts, and returns its id.
-    pub fn add_pool(&self, spec: &PoolSpec) -> HandleResult<String> {
-        let id = self.id_or(spec.id.as_ref());
+    pub fn add_pool(&self, spec: &PoolSpec) -> ControlResult<String> {
+        let id = self.world.id_or(spec.id.as_ref());
         self.add("add the pool", &spec.name, |cloud| {
             if cloud.pools.get(&id).is_some() {
                 return Err(format!("the id {id} exists already"));
@@ -101,8 +85,8 @@ impl XenOrchestra {
     }
 
     /// Adds a host, and returns its id.
-    pub fn add_host(&self, spec: &HostSpec) -> HandleResult<String> {
-        let id = self.id_or(spec.id.as_ref());
+    pub fn add_host(&self, spec: &HostSpec) -> ControlResult<String> {
+        let id = self.world.id_or(spec.id.as_ref());
         let now = self.now();
         self.add("add the host", &spec.name, |cloud| {
             if cloud.hosts.get(&id).is_some() {
@@ -143,13 +127,13 @@ impl XenOrchestra {
     }
 
     /// Adds a VM that is there at once, and returns its id; with `count`, the first one's.
-    pub fn add_vm(&self, spec: &VmSpec) -> HandleResult<String> {
+    pub fn add_vm(&self, spec: &VmSpec) -> ControlResult<String> {
         let added = self.add_vms(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many VMs as the specification counts, and returns their ids.
-    pub fn add_vms(&self, spec: &VmSpec) -> HandleResult<Vec<String>> {
+    pub fn add_vms(&self, spec: &VmSpec) -> ControlResult<Vec<String>> {
         self.add("add the VM", &spec.name, |cloud| {
             let count = spec.count.unwrap_or(1);
             if count == 0 || count > MOST_VMS {
@@ -179,7 +163,7 @@ impl XenOrchestra {
     }
 
     fn new_vm(&self, cloud: &mut Cloud, spec: &VmSpec) -> Result<Vm, String> {
-        let id = self.id_or(spec.id.as_ref());
+        let id = self.world.id_or(spec.id.as_ref());
         if cloud.vms.get(&id).is_some() {
             return Err(format!("the id {id} exists already"));
         }
@@ -259,18 +243,14 @@ impl XenOrchestra {
         })
     }
 
-    fn id_or(&self, given: Option<&String>) -> String {
-        given.cloned().unwrap_or_else(|| self.world.random.uuid())
-    }
-
     fn add<T>(
         &self,
         task: &'static str,
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
-    ) -> HandleResult<T> {
+    ) -> ControlResult<T> {
         self.with(work)
-            .map_err(|reason| HandleError::new(task, object, reason))
+            .map_err(|reason| ControlError::new(task, object, reason))
     }
 }
 

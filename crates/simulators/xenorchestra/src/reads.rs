@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::auth::Caller;
 use super::lists::{chosen, written};
 use super::model::{Cloud, Kind};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::render::show_server;
-use super::route::{Asked, Flow, done, ok};
+use super::routes::{Asked, Flow, done, ok};
 use super::tasks::Task;
 
 impl Cloud {

@@ -65,7 +65,7 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place, options};
+    use bowline_simulator::testing::{Client, ServerAddress, options};
 
     use super::*;
     use crate::DEFAULT_TOKEN;
@@ -88,7 +88,7 @@ mod tests {
         ] {
             assert!(running.greeting.contains(&expected), "{}", running.greeting);
         }
-        let client = Client::new(Place::Socket(address), None);
+        let client = Client::new(ServerAddress::Socket(address), None);
         assert_eq!(client.get("/rest/v0/ping").await.json()["result"], "pong");
         running.shutdown().await;
     }
@@ -104,7 +104,7 @@ mod tests {
                 .contains(&format!("XOA_URL=https://{address} XOA_INSECURE=true"))
         );
         // A plain request is no handshake.
-        let plain = Client::new(Place::Socket(address), None);
+        let plain = Client::new(ServerAddress::Socket(address), None);
         assert!(plain.attempt("GET", "/rest/v0/ping", "").await.is_err());
         running.shutdown().await;
     }

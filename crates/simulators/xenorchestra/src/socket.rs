@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::auth::Caller;
 use super::events::{Ear, Form};
 use super::model::Kind;
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 use super::{NAME, XenOrchestra, filter};
 
 /// Bytes of one message: far above any call.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::actions::Action;
 use super::model::{Cloud, Kind, PowerState, Vm};
-use super::refusal::{OrRefusal, Refusal};
+use super::refusals::{OrRefusal, Refusal};
 
 /// Tasks that are kept; beyond it the oldest go. The real one keeps a thousand.
 const MOST_TASKS: usize = 1_000;

@@ -1,13 +1,15 @@
-//! The control handle over HTTP: `POST /_sim/<verb>`.
+//! The control handle over HTTP: the verbs, the whole state, and the reset.
 
 use std::collections::BTreeMap;
 
-use bowline_simulator::handle::{Done, added, done};
+use bowline_simulator::control::{Control, ControlResult, Done, added, done};
 use bowline_simulator::timings::Timed;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::config::{Quirks, TimingsSpec};
 use super::fixture::{HostSpec, PoolSpec, Size, TokenSpec, UserSpec, VmSpec};
+use super::model::Kind;
+use super::render::show_server;
 use super::{Connection, PowerState, XenOrchestra};
 
 const VERBS: &str = "add, add-pool, add-host, start, halt, pause, unpause, suspend, state, destroy, template, \
@@ -15,8 +17,27 @@ const VERBS: &str = "add, add-pool, add-host, start, halt, pause, unpause, suspe
     vm-records, remove-pool, restart, host-power, deform, user, remove-user, token, revoke-token, timings, \
     quirks";
 
-impl XenOrchestra {
-    pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
+impl Control for XenOrchestra {
+    fn state(&self) -> Value {
+        self.with(|cloud| {
+            let shown = |kind: Kind| -> Vec<Value> {
+                let ids = cloud.shown(kind).into_iter();
+                ids.filter_map(|id| cloud.show(kind, &id)).collect()
+            };
+            json!({
+                "pools": shown(Kind::Pool),
+                "hosts": shown(Kind::Host),
+                "vms": shown(Kind::Vm),
+                "servers": cloud.pools.all().map(show_server).collect::<Vec<_>>(),
+                "tasks": cloud.tasks.all().map(|it| Value::Object(it.show())).collect::<Vec<_>>(),
+                "users": cloud.users.keys().collect::<Vec<_>>(),
+                "tokens": cloud.tokens.keys().collect::<Vec<_>>(),
+                "listening": cloud.listening(),
+            })
+        })
+    }
+
+    fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "add" => added(body, |spec: VmSpec| self.add_vms(&spec)),
             "add-pool" => added(body, |spec: PoolSpec| self.add_pool(&spec)),
@@ -63,6 +84,20 @@ impl XenOrchestra {
         }
     }
 
+    fn reset(&self) -> ControlResult {
+        self.with(|cloud| {
+            let all: Vec<String> = cloud.vms.all().map(|vm| vm.id.clone()).collect();
+            for id in all {
+                cloud.lose_vm(&id);
+            }
+            cloud.hang_up();
+        });
+        self.with(|cloud| *cloud = Self::empty(&self.world, &self.config));
+        self.load()
+    }
+}
+
+impl XenOrchestra {
     /// The verbs that are not about a VM.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {

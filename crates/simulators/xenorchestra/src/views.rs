@@ -1,11 +1,8 @@
-//! What the handle shows: pools, hosts and VMs as plain values, whatever the API shows of them.
-
-use serde_json::{Value, json};
+//! What the control handle shows: pools, hosts and VMs as plain values, whatever the API shows of them.
 
 use super::XenOrchestra;
 use super::guest;
 use super::model::{Connection, Kind, PowerState};
-use super::render::show_server;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInfo {
@@ -93,25 +90,5 @@ impl XenOrchestra {
     pub fn vm(&self, name: &str) -> Option<VmInfo> {
         let id = self.with(|cloud| cloud.find(Kind::Vm, name))?;
         self.vms().into_iter().find(|vm| vm.id == id)
-    }
-
-    /// Everything that the API shows, and the connections.
-    pub(super) fn everything(&self) -> Value {
-        self.with(|cloud| {
-            let shown = |kind: Kind| -> Vec<Value> {
-                let ids = cloud.shown(kind).into_iter();
-                ids.filter_map(|id| cloud.show(kind, &id)).collect()
-            };
-            json!({
-                "pools": shown(Kind::Pool),
-                "hosts": shown(Kind::Host),
-                "vms": shown(Kind::Vm),
-                "servers": cloud.pools.all().map(show_server).collect::<Vec<_>>(),
-                "tasks": cloud.tasks.all().map(|it| Value::Object(it.show())).collect::<Vec<_>>(),
-                "users": cloud.users.keys().collect::<Vec<_>>(),
-                "tokens": cloud.tokens.keys().collect::<Vec<_>>(),
-                "listening": cloud.listening(),
-            })
-        })
     }
 }

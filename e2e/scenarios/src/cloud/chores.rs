@@ -21,7 +21,7 @@ struct State {
     wanted: Option<Vec<ManagedObject>>,
     /// The rounds so far: uid of the cluster and names of nodes.
     rounds: Vec<(String, Vec<String>)>,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 /// What is kept, and what was seen.
@@ -75,8 +75,8 @@ impl ScriptedCloud {
     fn complain(&self, cluster: &dyn Cluster, object: &ManagedObject, message: String) {
         let is_told = {
             let mut state = self.errands.state();
-            let is_told = state.told.contains(&message);
-            state.told.push(message.clone());
+            let is_told = state.reported.contains(&message);
+            state.reported.push(message.clone());
             is_told
         };
         if !is_told {

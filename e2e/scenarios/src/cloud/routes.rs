@@ -228,7 +228,7 @@ impl ScriptedRoutes {
         route
     }
 
-    fn told(&self, step: &RouteStep) -> String {
+    fn reported(&self, step: &RouteStep) -> String {
         let route = shown(&self.plain(step.route().clone()));
         match step {
             RouteStep::Create { hint, .. } => format!("create {route} {hint}"),
@@ -284,8 +284,8 @@ impl Routes for ScriptedRoutes {
         steps: &'a [RouteStep],
     ) -> BoxFuture<'a, Vec<Result<(), CloudError>>> {
         Box::pin(async {
-            let told: Vec<String> = steps.iter().map(|step| self.told(step)).collect();
-            self.begin(told.join("; ")).await;
+            let reported: Vec<String> = steps.iter().map(|step| self.reported(step)).collect();
+            self.begin(reported.join("; ")).await;
             steps.iter().map(|step| self.make(step)).collect()
         })
     }

@@ -8,7 +8,7 @@ use bowline_simulator::journal::{Entry, Filter};
 use tokio::time::Instant;
 
 use super::{SETTLED, Worker, add, idle_site, workers};
-use crate::cloudscale::Site;
+use crate::cloudscale::CloudHarness;
 
 /// What is promised: so many updates of the members of one load balancer.
 pub const MOST_ROUNDS: usize = 3;
@@ -64,68 +64,73 @@ impl Members {
 
     /// Measures it, on a simulated API server.
     pub async fn measure(&self) -> Replacement {
-        let mut site = idle_site(&[("CLOUDSCALE_DRIFT_CHECK_PERIOD", "0")]).await;
-        let old = workers(&site, "old", self.nodes);
+        let mut harness = idle_site(&[("CLOUDSCALE_DRIFT_CHECK_PERIOD", "0")]).await;
+        let old = workers(&harness, "old", self.nodes);
         for worker in &old {
-            add(&site, worker).await;
+            add(&harness, worker).await;
         }
         let hosts: Vec<IpAddr> = old.iter().map(|it| it.address).collect();
         for number in 0..self.services {
-            site.leave(&format!("web-{number}"), &hosts).await;
+            harness.leave(&format!("web-{number}"), &hosts).await;
         }
-        self.take_over(&mut site).await;
-        let (mark, begun) = (site.mark(), Instant::now());
-        let new = workers(&site, "new", self.replaced);
+        self.take_over(&mut harness).await;
+        let (mark, begun) = (harness.mark(), Instant::now());
+        let new = workers(&harness, "new", self.replaced);
         for (come, go) in new.iter().zip(&old) {
-            add(&site, come).await;
-            site.delete(&go.name).await;
-            site.pass(PAUSE).await;
+            add(&harness, come).await;
+            harness.delete(&go.name).await;
+            harness.pass(PAUSE).await;
         }
-        self.until_written(&site, self.services + self.least_writes())
+        self.until_written(&harness, self.services + self.least_writes())
             .await;
-        site.seconds(SETTLED).await;
-        assert_members(&site, old[self.replaced..].iter().chain(&new));
-        let calls = calls_from(&site, mark);
+        harness.seconds(SETTLED).await;
+        assert_members(&harness, old[self.replaced..].iter().chain(&new));
+        let calls = calls_from(&harness, mark);
         let last = calls.iter().rfind(|it| it.is_mutating()).unwrap().time;
         let reads = calls.iter().filter(|it| !it.is_mutating()).count();
         let measured = Replacement {
             rounds: rounds(&calls, self.services),
             writes: calls.len() - reads,
             reads,
-            time: begun.elapsed().saturating_sub(site.since(last)),
+            time: begun.elapsed().saturating_sub(harness.since(last)),
         };
-        site.stop().await;
+        harness.stop().await;
         measured
     }
 
     /// Lets the manager look at everything once. But for a tag all is right.
-    async fn take_over(&self, site: &mut Site) {
-        site.start().await;
-        self.until_written(site, self.services).await;
-        site.seconds(SETTLED).await;
-        let written = calls_from(site, 0);
+    async fn take_over(&self, harness: &mut CloudHarness) {
+        harness.start().await;
+        self.until_written(harness, self.services).await;
+        harness.seconds(SETTLED).await;
+        let written = calls_from(harness, 0);
         let written = written.iter().filter(|it| it.is_mutating());
         assert!(written.clone().all(|it| it.method == "PATCH"));
         assert_eq!(written.count(), self.services);
     }
 
-    async fn until_written(&self, site: &Site, count: usize) {
+    async fn until_written(&self, harness: &CloudHarness, count: usize) {
         // The entries themselves are not asked for: there are thousands, and this is asked often.
         let written = Filter::any().server("cloudscale").mutating();
-        site.until("the cloud is changed", |it| {
-            it.world.journal.count(&written) >= count
-        })
-        .await;
+        harness
+            .until("the cloud is changed", |it| {
+                it.world.journal.count(&written) >= count
+            })
+            .await;
     }
 }
 
 /// The calls about load balancers, from that entry of the journal on.
-fn calls_from(site: &Site, mark: usize) -> Vec<Entry> {
-    assert_eq!(site.world.journal.dropped(), 0, "the journal is too short");
+fn calls_from(harness: &CloudHarness, mark: usize) -> Vec<Entry> {
+    assert_eq!(
+        harness.world.journal.dropped(),
+        0,
+        "the journal is too short"
+    );
     let about = Filter::any()
         .server("cloudscale")
         .path("/v1/load-balancers*");
-    let entries = site.entries().into_iter().skip(mark);
+    let entries = harness.entries().into_iter().skip(mark);
     entries.filter(|it| about.matches(it)).collect()
 }
 
@@ -142,9 +147,9 @@ fn rounds(calls: &[Entry], balancers: usize) -> Vec<usize> {
 }
 
 /// Every load balancer has these members, each once.
-fn assert_members<'a>(site: &Site, wanted: impl Iterator<Item = &'a Worker>) {
+fn assert_members<'a>(harness: &CloudHarness, wanted: impl Iterator<Item = &'a Worker>) {
     let wanted: BTreeSet<IpAddr> = wanted.map(|it| it.address).collect();
-    for balancer in site.cloud.balancers() {
+    for balancer in harness.cloud.balancers() {
         let members = &balancer.pools[0].members;
         let found: BTreeSet<IpAddr> = members.iter().map(|it| it.address).collect();
         assert_eq!(members.len(), wanted.len(), "{}", balancer.name);

@@ -7,7 +7,7 @@ use bowline_simulator_xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 
 use crate::Setup;
 use crate::objects::known;
-use crate::xenorchestra::Site;
+use crate::xenorchestra::CloudHarness;
 
 /// The period of the rounds over all nodes, in seconds.
 const PERIOD: u64 = 300;
@@ -66,18 +66,18 @@ impl Resting {
     pub async fn measure(self, events: bool) -> Asked {
         let settings = if events { "" } else { "events: no\n" };
         let seed = Setup::default().seed;
-        let mut site = Site::set_up(seed, self.scene(), settings, &[]).await;
-        for vm in site.cloud.vms() {
+        let mut harness = CloudHarness::set_up(seed, self.fixture(), settings, &[]).await;
+        for vm in harness.cloud.vms() {
             let id = format!("xenorchestra://{}/{}", vm.pool, vm.id);
             let host = format!("Hostname:{}", vm.name);
-            site.put(known(&vm.name, &id, "True", &[&host])).await;
+            harness.put(known(&vm.name, &id, "True", &[&host])).await;
         }
-        site.start().await;
-        site.seconds(BEGINNING).await;
-        let mark = site.mark();
-        site.seconds(PERIOD * u64::from(PERIODS)).await;
+        harness.start().await;
+        harness.seconds(BEGINNING).await;
+        let mark = harness.mark();
+        harness.seconds(PERIOD * u64::from(PERIODS)).await;
         let mut asked = Asked::default();
-        let all = site.entries().split_off(mark);
+        let all = harness.entries().split_off(mark);
         let ours = Filter::any().server("xenorchestra");
         for entry in all.iter().filter(|it| ours.matches(it)) {
             *asked.requests.entry(what(entry)).or_default() += 1;
@@ -85,25 +85,25 @@ impl Resting {
         let writes = Filter::any().server("kubernetes").mutating();
         let writes = writes.path("/api/v1/nodes*");
         asked.writes = all.iter().filter(|it| writes.matches(it)).count();
-        site.stop().await;
+        harness.stop().await;
         asked
     }
 
-    fn scene(self) -> Fixture {
-        let mut scene = Fixture::default();
+    fn fixture(self) -> Fixture {
+        let mut fixture = Fixture::default();
         for number in 0..self.pools {
             let pool = format!("pool-{number}");
-            scene.pools.push(PoolSpec::named(&pool));
+            fixture.pools.push(PoolSpec::named(&pool));
             for host in 0..HOSTS_OF_A_POOL {
                 let name = format!("host-{number}-{host}");
-                scene.hosts.push(HostSpec::named(&name, &pool));
+                fixture.hosts.push(HostSpec::named(&name, &pool));
             }
             // Those that cannot be shared evenly are in the first pools.
             let count = self.vms / self.pools + usize::from(number < self.vms % self.pools);
             let vms = VmSpec::named(&format!("worker-{number}")).pool(&pool);
-            scene.vms.push(vms.count(u32::try_from(count).unwrap()));
+            fixture.vms.push(vms.count(u32::try_from(count).unwrap()));
         }
-        scene
+        fixture
     }
 }
 

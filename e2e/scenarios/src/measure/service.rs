@@ -6,7 +6,7 @@ use bowline_simulator::journal::{Entry, Filter};
 use tokio::time::Instant;
 
 use super::{SETTLED, add, idle_site, workers};
-use crate::cloudscale::Site;
+use crate::cloudscale::CloudHarness;
 use crate::objects::service;
 
 /// What is promised: an address in less than this.
@@ -30,24 +30,24 @@ pub struct Address {
 
 /// Measures it for a Service with one port of TCP, on a simulated API server with two nodes.
 pub async fn first_address() -> Address {
-    let mut site = idle_site(&[]).await;
-    for worker in workers(&site, "worker", NODES) {
-        add(&site, &worker).await;
+    let mut harness = idle_site(&[]).await;
+    for worker in workers(&harness, "worker", NODES) {
+        add(&harness, &worker).await;
     }
-    site.start().await;
-    site.seconds(IDLE).await;
-    let (mark, begun) = (site.mark(), Instant::now());
-    let date = site.world.clock.now();
-    site.create_service(service("web")).await;
-    site.until_published("web").await;
+    harness.start().await;
+    harness.seconds(IDLE).await;
+    let (mark, begun) = (harness.mark(), Instant::now());
+    let date = harness.world.clock.now();
+    harness.create_service(service("web")).await;
+    harness.until_published("web").await;
     let time = begun.elapsed();
-    let calls = calls_from(&site, mark);
+    let calls = calls_from(&harness, mark);
     let since = |it: &Entry| Duration::try_from(it.time.duration_since(date)).unwrap();
     let calls = calls.into_iter().map(|it| (since(&it), it)).collect();
-    let mark = site.mark();
-    site.seconds(SETTLED).await;
-    let later = calls_from(&site, mark);
-    let balancers = site.cloud.balancers();
+    let mark = harness.mark();
+    harness.seconds(SETTLED).await;
+    let later = calls_from(&harness, mark);
+    let balancers = harness.cloud.balancers();
     let pools = balancers.iter().flat_map(|it| &it.pools);
     let measured = Address {
         time,
@@ -55,13 +55,13 @@ pub async fn first_address() -> Address {
         later_writes: later.iter().filter(|it| it.is_mutating()).count(),
         members: pools.map(|it| it.members.len()).sum(),
     };
-    site.stop().await;
+    harness.stop().await;
     measured
 }
 
 /// The calls to the cloud, from that entry of the journal on.
-fn calls_from(site: &Site, mark: usize) -> Vec<Entry> {
+fn calls_from(harness: &CloudHarness, mark: usize) -> Vec<Entry> {
     let asked = Filter::any().server("cloudscale");
-    let entries = site.entries().into_iter().skip(mark);
+    let entries = harness.entries().into_iter().skip(mark);
     entries.filter(|it| asked.matches(it)).collect()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Script, machine, stopped};
 use bowline_scenarios::objects::{addresses, fresh, known};
-use bowline_scenarios::{Setup, TestCluster, is_real, scenario};
+use bowline_scenarios::{Setup, TestCluster, assert_not_later, is_real, scenario};
 
 /// How the other cloud is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,18 +111,7 @@ async fn story(east: East) -> Vec<(&'static str, Duration)> {
 async fn nodes_of_one_cloud_are_not_later_because_another_hangs_or_denies() {
     let ordinary = story(East::Well).await;
     for east in [East::Hangs, East::Fails] {
-        let beside = story(east).await;
-        for ((what, usual), (_, now)) in ordinary.iter().zip(&beside) {
-            let slack = if is_real() {
-                Duration::from_secs(20)
-            } else {
-                Duration::ZERO
-            };
-            assert!(
-                *now <= *usual + slack,
-                "{what}: {now:?} and not {usual:?} while the other cloud is {east:?}"
-            );
-        }
+        assert_not_later(&ordinary, &story(east).await, east);
     }
 }
 

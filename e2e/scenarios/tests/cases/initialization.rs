@@ -316,10 +316,10 @@ async fn framework_case_016_an_annotation_that_is_no_address_keeps_the_taint() {
     // Ours: people are told why.
     let events = bench.events("n1");
     assert_eq!(events.len(), 1);
-    let told = "Warning NodeInitializationFailed cloud-node-controller: Initialising keeps \
+    let reported = "Warning NodeInitializationFailed cloud-node-controller: Initialising keeps \
                 failing: failed to get node modifiers from cloud provider: provided node ip for \
                 node \"n1\" is not valid: failed to parse node IP \"not-an-ip\": ";
-    assert!(events[0].starts_with(told), "{events:?}");
+    assert!(events[0].starts_with(reported), "{events:?}");
 }
 
 #[scenario]

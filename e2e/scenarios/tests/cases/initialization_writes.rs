@@ -56,7 +56,7 @@ async fn framework_case_018_heartbeats_in_between_cost_a_try_and_are_kept() {
         "PATCH n1 -> 200",
     ];
     assert_eq!(written, wanted);
-    assert_eq!(bench.told("n1", "Synced"), 1);
+    assert_eq!(bench.event_count("n1", "Synced"), 1);
 }
 
 #[scenario]
@@ -300,7 +300,7 @@ async fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
         let ready = conditions
             .iter()
             .any(|c| c["type"] == "Ready" && c["status"] == "True");
-        ready && it.told(name, "Synced") == 1
+        ready && it.event_count(name, "Synced") == 1
     };
     bench
         .until("all are Ready", |it| {
@@ -337,7 +337,7 @@ async fn a_write_under_way_is_finished_before_the_manager_stops() {
     slow.struck(1).await;
     bench.stop().await;
     assert!(bench.is_initialized("n1"));
-    assert_eq!(bench.told("n1", "Synced"), 1);
+    assert_eq!(bench.event_count("n1", "Synced"), 1);
     let calls = bench.all_calls().len();
     bench.long(600).await;
     assert_eq!(bench.all_calls().len(), calls);

@@ -88,7 +88,7 @@ async fn until_label(bench: &TestCluster, key: &str, value: &str) {
 }
 
 /// What was told about n1 by this controller.
-fn told(bench: &TestCluster) -> Vec<String> {
+fn reported(bench: &TestCluster) -> Vec<String> {
     let ours = |it: &String| it.contains(" cloud-node-label-sync-controller: ");
     bench.events("n1").into_iter().filter(ours).collect()
 }
@@ -114,7 +114,7 @@ async fn a_machine_that_moves_takes_its_labels_along_and_people_are_told() {
     assert_eq!((&*all[FIRST_HOST], &*all[NAME]), ("h1", "worker-1"));
     assert_eq!(all[REGION], "r1");
     rounds(&bench, 2).await;
-    assert_eq!(told(&bench), [zone_changed("h1", "h2")]);
+    assert_eq!(reported(&bench), [zone_changed("h1", "h2")]);
     let wrote = &bench.writes("n1")[writes..];
     assert_eq!(wrote.len(), 1);
     let changed = json!({ ZONE: "h2", BETA_ZONE: "h2", HOST: "h2", FIRST_HOST: "h1" });
@@ -128,8 +128,10 @@ async fn a_machine_that_moves_takes_its_labels_along_and_people_are_told() {
     bench.cloud().say("n1", Script::Machine(on("h1")));
     until_label(&bench, ZONE, "h1").await;
     assert_eq!(labels(&bench.node("n1"))[FIRST_HOST], "h1");
-    bench.until("it is told", |it| told(it).len() == 2).await;
-    assert_eq!(told(&bench)[1], zone_changed("h2", "h1"));
+    bench
+        .until("it is told", |it| reported(it).len() == 2)
+        .await;
+    assert_eq!(reported(&bench)[1], zone_changed("h2", "h1"));
 }
 
 #[scenario]
@@ -150,10 +152,12 @@ async fn all_that_changed_is_one_write_and_an_event_for_each_fact() {
         ["h3", "r2", "c4", "h1", "r1"]
     );
     assert_eq!(all["beta.kubernetes.io/instance-type"], "c4");
-    bench.until("all is told", |it| told(it).len() == 3).await;
+    bench
+        .until("all is told", |it| reported(it).len() == 3)
+        .await;
     let reasons = |bench: &TestCluster| -> Vec<String> {
         let words = |event: String| event.split(' ').take(2).collect::<Vec<_>>().join(" ");
-        let mut all: Vec<String> = told(bench).into_iter().map(words).collect();
+        let mut all: Vec<String> = reported(bench).into_iter().map(words).collect();
         all.sort();
         all
     };
@@ -176,7 +180,7 @@ async fn nothing_changed_costs_no_request() {
     let calls = bench.all_calls().len();
     rounds(&bench, 4).await;
     assert_eq!(bench.all_calls().len(), calls);
-    assert_eq!(told(&bench), [""; 0]);
+    assert_eq!(reported(&bench), [""; 0]);
 }
 
 #[scenario]
@@ -221,7 +225,7 @@ async fn own_labels_come_and_go_and_others_are_never_touched() {
         ("h1", "h1", "1")
     );
     assert!(!all.contains_key("vendor.test/new") && !all.contains_key(FIRST_HOST));
-    assert_eq!(told(&bench), [""; 0]);
+    assert_eq!(reported(&bench), [""; 0]);
 }
 
 #[scenario]
@@ -238,7 +242,7 @@ async fn a_label_that_was_taken_away_is_not_made_again() {
     until_label(&bench, HOST, "h2").await;
     rounds(&bench, 1).await;
     assert!(!labels(&bench.node("n1")).contains_key(ZONE));
-    assert_eq!(told(&bench), [""; 0]);
+    assert_eq!(reported(&bench), [""; 0]);
 }
 
 #[scenario]
@@ -275,17 +279,21 @@ async fn what_is_not_written_is_not_told() {
     bench.cloud().say("n1", Script::Machine(on("h2")));
     fault.struck(1).await;
     bench.settle().await;
-    assert_eq!(told(&bench), [""; 0]);
+    assert_eq!(reported(&bench), [""; 0]);
     until_label(&bench, ZONE, "h2").await;
-    bench.until("it is told", |it| !told(it).is_empty()).await;
-    assert_eq!(told(&bench), [zone_changed("h1", "h2")]);
+    bench
+        .until("it is told", |it| !reported(it).is_empty())
+        .await;
+    assert_eq!(reported(&bench), [zone_changed("h1", "h2")]);
     assert_eq!(bench.written("n1").len(), writes + 3);
     // A conflict is no failure: it is tried again at once.
     bench.fault(refuse(409, "PATCH", "/api/v1/nodes/n1").times(2));
     bench.cloud().say("n1", Script::Machine(on("h3")));
     until_label(&bench, ZONE, "h3").await;
-    bench.until("it is told", |it| told(it).len() == 2).await;
-    assert_eq!(told(&bench)[1], zone_changed("h2", "h3"));
+    bench
+        .until("it is told", |it| reported(it).len() == 2)
+        .await;
+    assert_eq!(reported(&bench)[1], zone_changed("h2", "h3"));
 }
 
 #[scenario]
@@ -306,7 +314,7 @@ async fn a_change_that_the_cloud_hears_of_follows_within_seconds_and_many_are_on
     assert!(bench.since(begun) <= Duration::from_secs(3) + bench.slack());
     bench.seconds(10).await;
     assert_eq!(asked(), before + 1);
-    assert_eq!(told(&bench).len(), 1);
+    assert_eq!(reported(&bench).len(), 1);
     let causes = |cause: &str| {
         let series = "bowline_label_sync_rounds_total";
         bench.metric(&format!("{series}{{cause=\"{cause}\",cloud=\"demo\"}}"))
@@ -361,5 +369,5 @@ async fn an_observer_lets_nothing_follow() {
     bench.start();
     rounds(&bench, 3).await;
     assert_eq!(bench.calls("n1"), []);
-    assert_eq!(told(&bench), [""; 0]);
+    assert_eq!(reported(&bench), [""; 0]);
 }

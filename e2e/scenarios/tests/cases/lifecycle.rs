@@ -208,8 +208,8 @@ async fn framework_case_051_a_refused_deletion_is_told_each_time_and_tried_each_
     let failed = "Warning DeletingNodeFailed cloud-node-lifecycle-controller: Failed deleting \
                   node n1: ";
     assert!(events[1].starts_with(failed), "{events:?}");
-    assert_eq!(bench.told("n1", "DeletingNodeFailed"), 10);
-    assert_eq!(bench.told("n1", "DeletingNode"), 1);
+    assert_eq!(bench.event_count("n1", "DeletingNodeFailed"), 10);
+    assert_eq!(bench.event_count("n1", "DeletingNode"), 1);
 }
 
 #[scenario]
@@ -285,8 +285,10 @@ async fn framework_case_054_a_new_node_survives_a_cloud_that_lists_it_late() {
     // Why it was kept is told once.
     let held = "Warning NodeDeletionHeld cloud-node-lifecycle-controller: Machine seems to be \
                 gone from demo, but the node is kept: the node is too young (for another ";
-    let told = bench.events("n1")[0].clone();
-    let rest = told.strip_prefix(held).unwrap_or_else(|| panic!("{told}"));
+    let reported = bench.events("n1")[0].clone();
+    let rest = reported
+        .strip_prefix(held)
+        .unwrap_or_else(|| panic!("{reported}"));
     let seconds: u64 = rest.strip_suffix(" s) (1)").unwrap().parse().unwrap();
     // At the first look, some five seconds after it was made.
     assert!((296 - bench.slack().as_secs()..=if is_real() { 300 } else { 296 }).contains(&seconds));
@@ -336,7 +338,9 @@ async fn framework_case_056_a_silent_node_of_another_cloud_is_not_looked_at() {
 async fn while_deleting(bench: &TestCluster, meanwhile: impl AsyncFnOnce(&TestCluster)) {
     let slow = bench.fault(slow("DELETE", "/api/v1/nodes/n1").times(1));
     bench
-        .until("it is announced", |it| it.told("n1", "DeletingNode") == 1)
+        .until("it is announced", |it| {
+            it.event_count("n1", "DeletingNode") == 1
+        })
         .await;
     slow.struck(1).await;
     meanwhile(bench).await;
@@ -362,7 +366,7 @@ async fn framework_case_057_a_new_node_of_the_same_name_survives() {
     bench.long(600).await;
     assert_ne!(bench.node("n1")["metadata"]["uid"], old["metadata"]["uid"]);
     assert_eq!(bench.deletions("n1").len(), 1);
-    assert_eq!(bench.told("n1", "DeletingNodeFailed"), 0);
+    assert_eq!(bench.event_count("n1", "DeletingNodeFailed"), 0);
 }
 
 #[scenario]

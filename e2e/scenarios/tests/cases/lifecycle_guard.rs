@@ -99,8 +99,8 @@ async fn no_more_nodes_are_deleted_than_the_budget_allows() {
         .map(|number| format!("n{number}"))
         .filter(|it| bench.find(it).is_some());
     for name in kept {
-        assert_eq!(bench.told(&name, "NodeDeletionHeld"), 1, "{name}");
-        assert_eq!(bench.told(&name, "DeletingNode"), 0, "{name}");
+        assert_eq!(bench.event_count(&name, "NodeDeletionHeld"), 1, "{name}");
+        assert_eq!(bench.event_count(&name, "DeletingNode"), 0, "{name}");
         assert_eq!(bench.deletions(&name), []);
     }
 }
@@ -138,7 +138,7 @@ async fn a_restart_starts_looking_anew() {
     bench.until_deleted("n1").await;
     bench.pass(Duration::from_secs(1)).await;
     bench.stop().await;
-    assert_eq!(bench.told("n1", "DeletingNode"), 1);
+    assert_eq!(bench.event_count("n1", "DeletingNode"), 1);
 }
 
 #[scenario]
@@ -178,5 +178,5 @@ async fn an_unreachable_server_does_not_eat_the_budget_of_the_nodes_it_was_asked
     }
     let tries = bench.deletions("n1").len();
     assert!(tries >= 20, "{tries} tries");
-    assert_eq!(bench.told("n1", "DeletingNode"), 1);
+    assert_eq!(bench.event_count("n1", "DeletingNode"), 1);
 }

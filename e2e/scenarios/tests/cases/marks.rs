@@ -277,7 +277,7 @@ async fn a_node_keeps_its_taint_as_long_as_its_marks_cannot_be_written() {
         };
         bench.cloud().say("n1", marked(wrong));
         bench.create(fresh("n1")).await;
-        bench.until_told("n1", "NodeInitializationFailed").await;
+        bench.until_event("n1", "NodeInitializationFailed").await;
         let node = bench.node("n1");
         assert!(!bench.is_initialized("n1"));
         assert_eq!(node["spec"]["providerID"], Value::Null);
@@ -302,7 +302,7 @@ async fn taints_that_meet_a_conflict_are_written_on_what_the_node_is_by_then() {
     bench.create(fresh("n1")).await;
     bench.until_initialized("n1").await;
     assert!(taints(&bench.node("n1")).contains(&RACK.to_owned()));
-    assert_eq!(bench.told("n1", "NodeInitializationFailed"), 0);
+    assert_eq!(bench.event_count("n1", "NodeInitializationFailed"), 0);
 }
 
 #[scenario]

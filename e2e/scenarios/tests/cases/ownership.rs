@@ -46,9 +46,9 @@ async fn a_node_that_two_clouds_recognise_is_nobodys_until_one_lets_go() {
     bench.live("n1", 6).await;
     assert_eq!(bench.calls("n1"), []);
     assert_eq!(bench.node("n1")["spec"], before["spec"]);
-    let told = "Warning NodeContested cloud-node-controller: left alone: claimed by several \
+    let reported = "Warning NodeContested cloud-node-controller: left alone: claimed by several \
                 clouds (east, west) (1)";
-    assert_eq!(bench.events("n1"), [told]);
+    assert_eq!(bench.events("n1"), [reported]);
     bench.clouds[0].say("n1", Script::None);
     bench.until_initialized("n1").await;
     assert_eq!(bench.node("n1")["spec"]["providerID"], "west://m-1");
@@ -77,8 +77,8 @@ async fn a_provider_id_that_two_clouds_claim_is_nobodys() {
     let minutes = usize::try_from(bench.since(begun).as_secs() / 60).unwrap() + 1;
     assert_eq!(bench.calls("n1"), []);
     assert_eq!(bench.calls("n2"), []);
-    assert_eq!(bench.told("n1", "NodeContested"), 1);
-    assert_eq!(bench.told("n2", "NodeContested"), 1);
+    assert_eq!(bench.event_count("n1", "NodeContested"), 1);
+    assert_eq!(bench.event_count("n2", "NodeContested"), 1);
     // Both are asked which of them has the machines, and nobody else: both have the one, and none the other. Each
     // is asked about each node once a minute, beside the first tries to initialise the new one.
     for cloud in &bench.clouds[..2] {
@@ -122,10 +122,10 @@ async fn an_outage_of_one_cloud_hands_no_node_to_another() {
     assert!(!bench.is_initialized("n1"));
     let events = bench.events("n1");
     assert_eq!(events.len(), 1, "{events:?}");
-    let told = "Warning NodeInitializationFailed cloud-node-controller: Initialising keeps \
+    let reported = "Warning NodeInitializationFailed cloud-node-controller: Initialising keeps \
                 failing: node n1: ";
     assert!(
-        events[0].starts_with(told) && events[0].contains("east is down"),
+        events[0].starts_with(reported) && events[0].contains("east is down"),
         "{events:?}"
     );
     bench.clouds[0].say("n1", Script::None);
@@ -162,9 +162,9 @@ async fn a_malformed_provider_id_is_told_once_and_the_node_left_alone() {
     node["spec"]["providerID"] = "demo://".into();
     bench.create(node).await;
     bench.live("n1", 10).await;
-    let told = "Warning MalformedProviderID cloud-node-controller: left alone: its provider id \
+    let reported = "Warning MalformedProviderID cloud-node-controller: left alone: its provider id \
                 is not one of demo: it is empty (1)";
-    assert_eq!(bench.events("n1"), [told]);
+    assert_eq!(bench.events("n1"), [reported]);
     assert_eq!(bench.calls("n1"), []);
     assert_eq!(bench.cloud().calls(), 0);
     // Another node of that name is told about anew.
@@ -175,5 +175,5 @@ async fn a_malformed_provider_id_is_told_once_and_the_node_left_alone() {
     node["spec"] = again["spec"].clone();
     bench.create(node).await;
     bench.long(120).await;
-    assert_eq!(bench.told("n1", "MalformedProviderID"), 2);
+    assert_eq!(bench.event_count("n1", "MalformedProviderID"), 2);
 }

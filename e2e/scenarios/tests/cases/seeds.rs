@@ -66,7 +66,7 @@ fn whatever_goes_wrong_nothing_is_destroyed_and_all_is_well_in_the_end() {
                     if seed >= seeds.end {
                         return;
                     }
-                    play_or_name(seed);
+                    run_or_name(seed);
                 }
             });
         }
@@ -74,8 +74,8 @@ fn whatever_goes_wrong_nothing_is_destroyed_and_all_is_well_in_the_end() {
 }
 
 /// Plays one seed; a failure names it.
-fn play_or_name(seed: u64) {
-    if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run(play(seed)))) {
+fn run_or_name(seed: u64) {
+    if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run(run_scenario(seed)))) {
         let text = cause
             .downcast_ref::<String>()
             .map_or("it panicked", String::as_str);
@@ -188,7 +188,7 @@ struct Run {
     machines: BTreeMap<String, Fate>,
 }
 
-async fn play(seed: u64) {
+async fn run_scenario(seed: u64) {
     let mut run = Run::new(seed).await;
     run.join_foreign();
     for _ in 0..MACHINES {

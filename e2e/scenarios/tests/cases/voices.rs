@@ -106,13 +106,13 @@ async fn a_node_that_two_clouds_always_describe_is_nobodys() {
     bench
         .put(known("n2", "east://m-2", "True", &["InternalIP:10.0.0.6"]))
         .await;
-    bench.until_told("n1", "NodeContested").await;
-    bench.until_told("n2", "NodeContested").await;
+    bench.until_event("n1", "NodeContested").await;
+    bench.until_event("n2", "NodeContested").await;
     bench.long(600).await;
     assert_eq!(bench.calls("n1"), []);
     assert_eq!(bench.calls("n2"), []);
-    assert_eq!(bench.told("n1", "NodeContested"), 1);
-    assert_eq!(bench.told("n2", "NodeContested"), 1);
+    assert_eq!(bench.event_count("n1", "NodeContested"), 1);
+    assert_eq!(bench.event_count("n2", "NodeContested"), 1);
     east(&bench).speak("n1", DescribePolicy::Owner);
     bench.until_initialized("n1").await;
 }
@@ -149,8 +149,8 @@ async fn what_a_machine_waits_for_is_told_in_its_clouds_words() {
     itself(&bench).speak("n1", DescribePolicy::Always);
     itself(&bench).say("n1", Script::Error(text));
     bench.create(fresh("n1")).await;
-    bench.until_told("n1", "NodeInitializationFailed").await;
-    let told = bench.events("n1");
-    assert!(told[0].contains(text), "{told:?}");
+    bench.until_event("n1", "NodeInitializationFailed").await;
+    let reported = bench.events("n1");
+    assert!(reported[0].contains(text), "{reported:?}");
     assert!(!bench.is_initialized("n1"));
 }

@@ -38,8 +38,8 @@ async fn a_cloud_whose_rules_say_so_denies_what_can_never_be_right_and_nothing_e
         ["Denied No: Reason: key usage does not match"]
     );
     assert_eq!(bench.until_decided("c").await, ["Approved Yes: fine"]);
-    bench.until_told("faulty", "CertificateDenied").await;
-    bench.until_told("early", "CertificateNotApproved").await;
+    bench.until_event("faulty", "CertificateDenied").await;
+    bench.until_event("early", "CertificateNotApproved").await;
     bench.settle().await;
     assert_eq!(bench.decided("early"), [""; 0]);
     let mut counted = bench.cloud().counted();
@@ -110,7 +110,7 @@ async fn without_a_provider_id_one_cloud_alone_must_have_the_machine() {
     bench.start();
     let ask = Ask::new("c", "n9", &["10.0.0.9"]);
     bench.put_request(&ask).await;
-    bench.until_told("c", "CertificateNotApproved").await;
+    bench.until_event("c", "CertificateNotApproved").await;
     // An outage of one cloud hands nobody to the other.
     bench.clouds[1].say("n9", Script::Error("down"));
     bench.settle().await;

@@ -2,10 +2,10 @@
 //! manifest: its runner is on, no flag names the controller.
 
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::exoscale::{PREFIX, Site};
+use bowline_scenarios::cloud_harness::OPTIONAL_READS;
+use bowline_scenarios::exoscale::{CloudHarness, PREFIX};
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, annotated, fresh, known};
-use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::{Setup, scenario};
 use bowline_simulator_exoscale::InstanceSpec;
 use tracing::subscriber::DefaultGuard;
@@ -27,12 +27,12 @@ const APPROVED: &str = "Approved ExoscaleCloudControllerApproved: This CSR was a
                         Exoscale Cloud Controller Manager";
 
 struct Harness {
-    site: Site,
+    inner: CloudHarness,
     log: Log,
     _logging: DefaultGuard,
 }
 
-bowline_scenarios::wrapper!(Harness, site: Site);
+bowline_scenarios::wrapper!(Harness, inner: CloudHarness);
 
 impl Harness {
     /// The instance I1, and a manager with the original's command line.
@@ -40,14 +40,14 @@ impl Harness {
         let (log, logging) = Log::keep();
         let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
         let seed = Setup::default().seed;
-        let mut site = Site::set_up(seed, FIXTURE, "", &runner, &[]).await;
-        let instance = InstanceSpec::named(&site.cluster.names().own(NODE)).id(I1);
+        let mut inner = CloudHarness::set_up(seed, FIXTURE, "", &runner, &[]).await;
+        let instance = InstanceSpec::named(&inner.cluster.names().own(NODE)).id(I1);
         let instance = instance.pool("workers").public_ip(IPV4.parse().unwrap());
         let instance = instance.ipv6(IPV6.parse().unwrap());
-        site.cloud.add_instance(&instance).unwrap();
-        site.start().await;
+        inner.cloud.add_instance(&instance).unwrap();
+        inner.start().await;
         Self {
-            site,
+            inner,
             log,
             _logging: logging,
         }
@@ -188,7 +188,7 @@ async fn exoscale_case_110_under_the_originals_role_everything_works_unrefused()
     test.until_initialized(NODE).await;
     test.put_request(&right("c")).await;
     assert_eq!(test.until_decided("c").await, [APPROVED]);
-    test.until_told("c", "CertificateApproved").await;
+    test.until_event("c", "CertificateApproved").await;
     let pool = format!("{PREFIX}service-instancepool-id");
     test.create_service(annotated("web", &[(&pool, P1)])).await;
     test.until_published("web").await;

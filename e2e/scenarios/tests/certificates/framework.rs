@@ -27,7 +27,7 @@ async fn framework_case_125_a_right_request_is_approved_once_and_signed() {
         json!({ "bowline.test/keep": "this" })
     );
     assert!(request["status"]["conditions"][0]["lastUpdateTime"].is_string());
-    bench.until_told("c", "CertificateApproved").await;
+    bench.until_event("c", "CertificateApproved").await;
     let series = "bowline_certificate_requests_decided_total{cloud=\"demo\",result=\"approved\"}";
     assert_eq!(bench.metric(series), Some(1.0));
 }
@@ -68,7 +68,7 @@ async fn framework_case_126_only_the_usages_of_a_server_are_approved() {
     let wrong = wrong.map(|(name, usages)| right(name).with(|it| it.usages = usages));
     stay_pending(&bench, &wrong).await;
     assert_eq!(bench.decided("curve"), [APPROVED]);
-    bench.until_told("client", "CertificateNotApproved").await;
+    bench.until_event("client", "CertificateNotApproved").await;
 }
 
 #[scenario]
@@ -111,7 +111,7 @@ async fn framework_case_128_nobody_gets_a_certificate_of_another_node() {
 async fn framework_case_129_an_address_counts_when_node_and_cloud_have_it() {
     let bench = harness::new().await;
     bench.ask(&Ask::new("c", "n1", &["10.0.0.99"])).await;
-    bench.until_told("c", "CertificateNotApproved").await;
+    bench.until_event("c", "CertificateNotApproved").await;
     let add = |node: &mut serde_json::Value| {
         let more = json!({ "type": "InternalIP", "address": "10.0.0.99" });
         node["status"]["addresses"]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bowline_scenarios::site::OPTIONAL_READS;
+use bowline_scenarios::cloud_harness::OPTIONAL_READS;
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
@@ -17,7 +17,7 @@ async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {
     bench.put_request(&right("c")).await;
     bench.start();
     assert_eq!(bench.until_decided("c").await, [APPROVED]);
-    bench.until_told("c", "CertificateApproved").await;
+    bench.until_event("c", "CertificateApproved").await;
     bench.stop().await;
     let own = |bench: &TestCluster| {
         let all = bench.entries().into_iter();

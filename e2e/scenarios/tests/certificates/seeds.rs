@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, runs};
-use bowline_scenarios::{Setup, TestCluster, play_seeds, refuse};
+use bowline_scenarios::{Setup, TestCluster, refuse, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::harness::{self, ALONE, APPROVED};
@@ -104,5 +104,5 @@ async fn story(seed: u64) {
 #[test]
 fn whatever_happens_what_is_right_is_approved_and_nothing_else() {
     let reason = "hours of trouble take seconds under a paused clock";
-    play_seeds!(reason, 0..6, story);
+    run_seeds!(reason, 0..6, story);
 }

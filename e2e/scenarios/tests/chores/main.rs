@@ -164,13 +164,16 @@ async fn what_is_somebody_elses_stays_and_is_told_once() {
         .until("it is told", |it| !it.events_of(NOT_KEPT).is_empty())
         .await;
     rounds(&bench, 3).await;
-    let told = bench.events_of(NOT_KEPT);
-    assert_eq!((told.len(), &told[0]["count"]), (1, &json!(1)));
-    assert_eq!(told[0]["involvedObject"]["kind"], "ConfigMap");
-    assert_eq!(told[0]["source"]["component"], "cloud-chores-controller");
+    let reported = bench.events_of(NOT_KEPT);
+    assert_eq!((reported.len(), &reported[0]["count"]), (1, &json!(1)));
+    assert_eq!(reported[0]["involvedObject"]["kind"], "ConfigMap");
+    assert_eq!(
+        reported[0]["source"]["component"],
+        "cloud-chores-controller"
+    );
     let words = "ConfigMap kube-system/config is left alone: it lacks the label \
                      app.kubernetes.io/managed-by=bowline";
-    assert_eq!(told[0]["message"], words);
+    assert_eq!(reported[0]["message"], words);
     let kept = stored(&bench, ManagedObjectKind::ConfigMap, "config")
         .await
         .unwrap();
@@ -232,9 +235,9 @@ async fn an_api_server_that_refuses_is_tried_again() {
     bench.cloud().keep(vec![text("2")]);
     fault.struck(2).await;
     until_kept(&bench, &text("2")).await;
-    let told = bench.events_of(NOT_KEPT);
+    let reported = bench.events_of(NOT_KEPT);
     assert_eq!(
-        told[0]["message"].as_str().unwrap().split(':').next(),
+        reported[0]["message"].as_str().unwrap().split(':').next(),
         Some("writing ConfigMap kube-system/config")
     );
 }

@@ -1,7 +1,7 @@
 //! A cluster, a simulated cloudscale.ch, kubelets on its servers, and the manager between them: the
 //! real provider under the role of the original's manifest.
 
-use bowline_scenarios::cloudscale::Site;
+use bowline_scenarios::cloudscale::CloudHarness;
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::KubeletSpec;
@@ -38,9 +38,9 @@ machines:
 ";
 
 /// Everything that is up.
-pub(crate) struct Harness(Site);
+pub(crate) struct Harness(CloudHarness);
 
-bowline_scenarios::harness!(Harness, 0: Site);
+bowline_scenarios::harness!(Harness, 0: CloudHarness);
 
 impl Harness {
     /// With servers A and B, the command line of the original's manifest, and its environment.
@@ -66,8 +66,8 @@ impl Harness {
         environment: &[(&str, &str)],
         arguments: &[&str],
     ) -> Self {
-        let site = Site::set_up(seed, FIXTURE, environment, arguments).await;
-        Self(site.with_kubelets().with_monitor())
+        let inner = CloudHarness::set_up(seed, FIXTURE, environment, arguments).await;
+        Self(inner.with_kubelets().with_monitor())
     }
 
     /// Stops the manager and starts it again.

@@ -1,7 +1,7 @@
 //! A cluster, a simulated Exoscale, and the manager between them: the real provider under the role of
 //! the original's manifest.
 
-use bowline_scenarios::exoscale::Site;
+use bowline_scenarios::exoscale::CloudHarness;
 use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::journal::{Entry, Filter};
 
@@ -40,26 +40,26 @@ instances:
 ";
 
 /// Everything that is up.
-pub(crate) struct Harness(Site);
+pub(crate) struct Harness(CloudHarness);
 
-bowline_scenarios::harness!(Harness, 0: Site);
+bowline_scenarios::harness!(Harness, 0: CloudHarness);
 
 impl Harness {
     /// Without the manager, for `start`: with that cloud config file and further arguments.
     pub(crate) async fn idle(file: &str, arguments: &[&str]) -> Self {
         let seed = Setup::default().seed;
-        Self(Site::set_up(seed, FIXTURE, file, &[], arguments).await)
+        Self(CloudHarness::set_up(seed, FIXTURE, file, &[], arguments).await)
     }
 
     /// The same with a seed for everything that is random.
     pub(crate) async fn seeded(seed: u64) -> Self {
-        Self(Site::set_up(seed, FIXTURE, "", &[], &[]).await)
+        Self(CloudHarness::set_up(seed, FIXTURE, "", &[], &[]).await)
     }
 
     /// The same with further variables in the provider's environment.
     pub(crate) async fn with(environment: &[(&str, &str)]) -> Self {
         let seed = Setup::default().seed;
-        Self(Site::set_up(seed, FIXTURE, "", environment, &[]).await)
+        Self(CloudHarness::set_up(seed, FIXTURE, "", environment, &[]).await)
     }
 
     /// The calls to the cloud from that entry of the journal on, by the API's names of them.

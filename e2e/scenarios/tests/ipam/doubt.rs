@@ -48,7 +48,7 @@ async fn framework_case_144_while_nobody_knows_a_block_stays_with_its_node() {
     bench.fault(lost(Action::Reset, "PATCH").times(3));
     bench.fault(lost(Action::Reset, "GET").times(3));
     bench.create(fresh("n1")).await;
-    bench.until_told("n1", "CIDRAssignmentFailed").await;
+    bench.until_event("n1", "CIDRAssignmentFailed").await;
     let event = "Normal CIDRAssignmentFailed cidrAllocator: \
                      Node n1 status is now: CIDRAssignmentFailed (1)";
     assert_eq!(bench.events("n1"), [event]);
@@ -68,7 +68,7 @@ async fn a_block_whose_writes_are_refused_is_free_again() {
     bench.seconds(1).await;
     bench.fault(refuse(403, "PATCH", NODE).times(3));
     bench.create(fresh("n1")).await;
-    bench.until_told("n1", "CIDRAssignmentFailed").await;
+    bench.until_event("n1", "CIDRAssignmentFailed").await;
     assert_eq!(until_given(&bench, "n1").await, ["10.244.1.0/24"]);
     until_used(&bench, 1.0).await;
 }
@@ -137,7 +137,7 @@ async fn a_node_on_its_way_out_keeps_what_it_has_and_gets_nothing() {
         .await
         .unwrap();
     bench.create(fresh("n2")).await;
-    bench.until_told("n2", "CIDRNotAvailable").await;
+    bench.until_event("n2", "CIDRNotAvailable").await;
     let done = json!({ "metadata": { "finalizers": null } });
     let patch = kube::api::Patch::Merge(&done);
     let options = kube::api::PatchParams::default();

@@ -81,7 +81,7 @@ async fn framework_case_110_when_no_block_is_left_that_is_told_and_a_free_one_is
     join(&bench, "a").await;
     join(&bench, "b").await;
     bench.create(fresh("c")).await;
-    bench.until_told("c", "CIDRNotAvailable").await;
+    bench.until_event("c", "CIDRNotAvailable").await;
     let event = "Normal CIDRNotAvailable cidrAllocator: \
                      Node c status is now: CIDRNotAvailable (1)";
     assert_eq!(bench.events("c"), [event]);

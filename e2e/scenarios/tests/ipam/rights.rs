@@ -19,7 +19,7 @@ async fn check(account: &str, objects: Vec<Value>) {
     bench.create(fresh("n2")).await;
     until_given(&bench, "n2").await;
     bench.create(fresh("n3")).await;
-    bench.until_told("n3", "CIDRNotAvailable").await;
+    bench.until_event("n3", "CIDRNotAvailable").await;
     let calls = bench.matching(&Filter::any().caller(&granted.user));
     assert!(!calls.is_empty());
     let refused: Vec<_> = calls.into_iter().filter(|it| it.status == 403).collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Replica, Setup, TestCluster, play_seeds};
+use bowline_scenarios::{Replica, Setup, TestCluster, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
@@ -31,10 +31,10 @@ const FLAGS: [&str; 3] = [
 
 #[test]
 fn whatever_goes_wrong_no_block_is_given_twice_and_none_is_lost() {
-    play_seeds!(
+    run_seeds!(
         "each of the twenty seeds takes an hour of the clock",
         0..SEEDS,
-        async |seed| Run::new(seed).await.play().await
+        async |seed| Run::new(seed).await.run_scenario().await
     );
 }
 
@@ -67,7 +67,7 @@ impl Run {
         run
     }
 
-    async fn play(mut self) {
+    async fn run_scenario(mut self) {
         for _ in 0..STEPS {
             self.step().await;
             let pause = Duration::from_millis(self.random.below(12_000));

@@ -21,9 +21,9 @@ async fn a_machine_of_the_same_name_in_both_accounts_is_nobodys_until_one_is_gon
     test.west.rename(&twin.id, &name).unwrap();
     test.create(east.node()).await;
     test.start().await;
-    let told = test.message(&east.name, "NodeContested").await;
+    let reported = test.message(&east.name, "NodeContested").await;
     assert_eq!(
-        told,
+        reported,
         "left alone: claimed by several clouds (cloudscale-a, cloudscale-b)"
     );
     test.seconds(a_while()).await;
@@ -56,10 +56,10 @@ async fn while_one_cloud_cannot_answer_nodes_that_say_whose_they_are_go_on_and_o
         test.until_initialized(&machine.name).await;
         test.assert_right(machine);
     }
-    let told = test
+    let reported = test
         .message(&unknown.name, "NodeInitializationFailed")
         .await;
-    assert!(told.contains("triton did not answer"), "{told}");
+    assert!(reported.contains("triton did not answer"), "{reported}");
     assert!(test.writes(&unknown.name).is_empty());
     test.world.faults.clear();
     test.until_initialized(&unknown.name).await;

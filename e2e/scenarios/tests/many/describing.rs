@@ -27,7 +27,7 @@ async fn while_talos_is_down_exoscale_takes_the_nodes_of_its_lost_talos_machines
     test.until_deleted(&lost.name).await;
     test.settle().await;
     assert!(test.find(&kept.name).is_some(), "its machine is there");
-    assert_eq!(test.told(&lost.name, "DeletingNode"), 1);
+    assert_eq!(test.event_count(&lost.name, "DeletingNode"), 1);
     test.stop().await;
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bowline_scenarios::objects::is_uninitialized;
-use bowline_scenarios::{is_real, play, status};
+use bowline_scenarios::{is_real, run_scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 use serde_json::Value;
@@ -194,7 +194,7 @@ impl Story {
 /// How long everything takes where nobody fails.
 fn healthy_times() -> &'static Times {
     static TIMES: OnceLock<Times> = OnceLock::new();
-    TIMES.get_or_init(|| play!(async || without_failure().await))
+    TIMES.get_or_init(|| run_scenario!(async || without_failure().await))
 }
 
 async fn without_failure() -> Times {
@@ -253,7 +253,7 @@ async fn others_work_on(failing: &'static str, failure: Failure, healthy: Option
 
 fn fail(failing: &'static str, failure: Failure) {
     let healthy = (!is_real()).then(healthy_times);
-    play!(async || others_work_on(failing, failure, healthy).await);
+    run_scenario!(async || others_work_on(failing, failure, healthy).await);
 }
 
 /// One scenario for each cloud and each way to fail.

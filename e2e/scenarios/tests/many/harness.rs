@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bowline_controllers::manager::{CloudRules, DefaultCloud};
 use bowline_core::{CloudName, Selector};
+use bowline_scenarios::cloud_harness::Several;
 use bowline_scenarios::objects::{fresh, node_info};
-use bowline_scenarios::site::Several;
 use bowline_scenarios::talos::{ENDPOINT, Machines, Need};
 use bowline_scenarios::{
     Setup, TestCluster, cloudscale, exoscale, is_real, talos, triton, xenorchestra,
@@ -36,7 +36,7 @@ pub(crate) const TRITON: &str = "triton";
 pub(crate) const DEFAULT: &str = WEST;
 
 /// The label that node selectors look at.
-pub(crate) const PLACE: &str = "example.org/place";
+pub(crate) const HOST: &str = "example.org/place";
 /// The pool of Exoscale's instances.
 pub(crate) const POOL: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
 /// The pool and the host of Xen Orchestra's VMs.
@@ -96,8 +96,8 @@ impl Harness {
         let rule = "transformations: [{labels: {described-by: talos}}]";
         let talos = talos::serve(&several, Some(TALOS), "", rule, Need::Machines);
         let xen = xenorchestra::serve(&several, Some(XEN), xen_scene(), "");
-        let scene = TritonScene::default();
-        let triton = triton::serve(&several, Some(TRITON), scene, "", "kubernetes");
+        let fixture = TritonScene::default();
+        let triton = triton::serve(&several, Some(TRITON), fixture, "", "kubernetes");
         let test = Self {
             east: several.add(east),
             west: several.add(west),
@@ -135,7 +135,7 @@ impl Harness {
 /// What is configured about the clouds.
 fn rules(telling: Telling) -> CloudRules {
     let name = |name: &str| CloudName::parse(name).unwrap();
-    let selector = |cloud: &str| Selector::parse(&format!("{PLACE}={cloud}")).unwrap();
+    let selector = |cloud: &str| Selector::parse(&format!("{HOST}={cloud}")).unwrap();
     let selectors: BTreeMap<CloudName, Selector> = match telling {
         Telling::Claims => BTreeMap::new(),
         Telling::Selectors => CLOUDS.iter().map(|it| (name(it), selector(it))).collect(),
@@ -158,7 +158,7 @@ fn xen_scene() -> XenScene {
 /// The Node that a kubelet registers, in that place.
 pub(crate) fn registered(kubelet: &KubeletSpec, place: &str) -> Value {
     let mut node = fresh(&kubelet.node_name);
-    node["metadata"]["labels"][PLACE] = place.into();
+    node["metadata"]["labels"][HOST] = place.into();
     if let Some(address) = &kubelet.provided_node_ip {
         node["metadata"]["annotations"][PROVIDED_NODE_IP] = address.as_str().into();
         let own = json!({ "type": "InternalIP", "address": address });

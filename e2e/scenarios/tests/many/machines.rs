@@ -300,7 +300,7 @@ impl Harness {
             let taint = bowline_scenarios::objects::taint("node.kubernetes.io/not-ready:NoExecute");
             node["spec"]["taints"] = vec![taint].into();
             node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
-            node["metadata"]["labels"][crate::harness::PLACE] = TALOS.into();
+            node["metadata"]["labels"][crate::harness::HOST] = TALOS.into();
             self.put(node).await;
             return name;
         }
@@ -327,10 +327,10 @@ impl Harness {
         let node = self.cluster.node(&machine.name);
         assert!(!is_uninitialized(&node), "{}", machine.name);
         assert_eq!(text(&node["spec"]["providerID"]), machine.provider_id);
-        let told = addresses(&node);
+        let reported = addresses(&node);
         let plain = |it: &&String| !it.starts_with("InternalDNS") && !it.starts_with("ExternalDNS");
-        let told: Vec<&String> = told.iter().filter(plain).collect();
-        assert_eq!(told, machine.addresses.iter().collect::<Vec<_>>());
+        let reported: Vec<&String> = reported.iter().filter(plain).collect();
+        assert_eq!(reported, machine.addresses.iter().collect::<Vec<_>>());
         let all = labels(&node);
         for (key, value) in &machine.labels {
             assert_eq!(all.get(*key), Some(value), "{}: {key}", machine.name);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_scenarios::{only_in_memory, play, scenario, status};
+use bowline_scenarios::{only_in_memory, run_scenario, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::harness::{BALANCING, CLOUDS, Harness, TRITON, Telling};
@@ -71,8 +71,8 @@ fn the_same_seed_gives_the_same_calls() {
     if !only_in_memory("the real clock and the real server are never the same twice") {
         return;
     }
-    let play = || {
-        play!(async || {
+    let run_scenario = || {
+        run_scenario!(async || {
             let mut test = settled().await;
             let rule = Rule::new(status(500)).server(TRITON).probability(0.5);
             test.world.faults.add(rule).unwrap();
@@ -81,7 +81,7 @@ fn the_same_seed_gives_the_same_calls() {
             test.world.journal.transcript()
         })
     };
-    let (one, other) = (play(), play());
+    let (one, other) = (run_scenario(), run_scenario());
     assert!(one.lines().count() > 100, "much happens");
     for (one, other) in one.lines().zip(other.lines()) {
         assert_eq!(one, other);

@@ -34,7 +34,7 @@ impl Harness {
     /// machines and no others.
     pub(crate) async fn served(&self, name: &str, cloud: &str, machines: &[Machine]) {
         self.until_published(name).await;
-        self.until_told(name, "EnsuredLoadBalancer").await;
+        self.until_event(name, "EnsuredLoadBalancer").await;
         let is = |it: &TestCluster| self.is_served(it, name, cloud, machines);
         self.until(&format!("{name} has the nodes of {cloud}"), is)
             .await;
@@ -138,14 +138,14 @@ async fn every_service_is_served_by_its_own_cloud_with_that_clouds_nodes() {
     assert_eq!(names.map(|name| test.service(name)), untouched);
     for name in names {
         assert!(test.service_writes(name).is_empty(), "{name}");
-        let told = test.reasons(name);
+        let reported = test.reasons(name);
         // Only a class of ours can be a mistake.
         let wanted: &[&str] = if name == "metal" {
             &[]
         } else {
             &["UnknownCloud"]
         };
-        assert_eq!(told, wanted, "{name}");
+        assert_eq!(reported, wanted, "{name}");
     }
     for cloud in BALANCING {
         let name = format!("on-{cloud}");

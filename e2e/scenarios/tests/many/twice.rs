@@ -38,15 +38,15 @@ async fn proof_case_48_a_second_node_of_a_machine_gets_nothing_of_it_at_any_clou
     }
     for machine in &machines {
         let (name, _) = thief(machine);
-        test.until_told(&name, TWICE).await;
-        test.until_told(&machine.name, TWICE).await;
+        test.until_event(&name, TWICE).await;
+        test.until_event(&machine.name, TWICE).await;
     }
     test.settle().await;
     for machine in &machines {
         let (name, _) = thief(machine);
         assert!(test.writes(&name).is_empty(), "{:?}", test.writes(&name));
         assert!(is_uninitialized(&test.node(&name)), "{name}");
-        assert_eq!(test.told(&name, TWICE), 1, "{name}");
+        assert_eq!(test.event_count(&name, TWICE), 1, "{name}");
         test.assert_right(machine);
     }
     // The machines are really gone; Talos cannot tell.

@@ -56,7 +56,7 @@ async fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_within_fi
     assert_eq!(bench.lease(LEASE)["leaseTransitions"], 1);
     stop(&bench, standby).await;
 
-    let told = |message: &str| {
+    let reported = |message: &str| {
         let events = bench.events_of("LeaderElection");
         let found = |event: &&serde_json::Value| event["message"] == message;
         events
@@ -66,7 +66,7 @@ async fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_within_fi
             .unwrap_or_else(|| panic!("{message}: {events:?}"))
     };
     for message in ["became leader", "stopped leading"] {
-        let event = told(&format!("{first} {message}"));
+        let event = reported(&format!("{first} {message}"));
         assert_eq!(event["metadata"]["namespace"], "kube-system");
         assert_eq!(event["source"]["component"], "cloud-controller-manager");
         assert_eq!(event["type"], "Normal");

@@ -41,7 +41,7 @@ fn works(bench: &TestCluster, name: &str, from: usize) -> Vec<Entry> {
 }
 
 /// The events of that reason about that lease, by their messages.
-fn told(bench: &TestCluster, reason: &str, lease: &str) -> Vec<String> {
+fn reported(bench: &TestCluster, reason: &str, lease: &str) -> Vec<String> {
     let about = |event: &Value| event["involvedObject"]["name"] == lease;
     let events = bench.events_of(reason).into_iter().filter(about);
     let message = |event: Value| event["message"].as_str().unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ async fn a_manager_waits_for_an_original_takes_over_keeps_it_out_and_lets_it_bac
     let ours = bowline(&bench, "ours").await;
     let leader = bench.until_held(LEASE, "").await;
     let what = "it tells whom it waits for";
-    let waiting = |it: &TestCluster| !told(it, "WaitingForLease", TALOS).is_empty();
+    let waiting = |it: &TestCluster| !reported(it, "WaitingForLease", TALOS).is_empty();
     bench.until(what, waiting).await;
     initialized_by(&bench, "n2", "original-1").await;
     bench.long(1500).await;
@@ -77,7 +77,7 @@ async fn a_manager_waits_for_an_original_takes_over_keeps_it_out_and_lets_it_bac
         assert_eq!(bench.holder(lease), "", "{lease}");
     }
     let words = format!("{leader} does nothing before it has this lease: it is held by {holder}");
-    let said = told(&bench, "WaitingForLease", TALOS);
+    let said = reported(&bench, "WaitingForLease", TALOS);
     assert!(
         !said.is_empty() && said.iter().all(|it| *it == words),
         "{said:?}"
@@ -124,7 +124,7 @@ async fn all_leases_are_given_back_the_own_one_last() {
     assert_eq!(released, [TALOS, EXOSCALE, LEASE]);
     for lease in [TALOS, EXOSCALE, LEASE] {
         assert_eq!(bench.holder(lease), "");
-        let events = told(&bench, "LeaderElection", lease);
+        let events = reported(&bench, "LeaderElection", lease);
         assert_eq!(events.len(), 2, "won and given back: {events:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use bowline_core::CONFIRM_GONE;
 use bowline_scenarios::cloud::Script;
-use bowline_scenarios::cloudscale::{FINALIZER, Site, ZONE};
+use bowline_scenarios::cloudscale::{CloudHarness, FINALIZER, ZONE};
 use bowline_scenarios::objects::{annotated, known, service, silent, text};
 use bowline_scenarios::{LEASE, Setup, TestCluster, only_in_memory, scenario};
 use bowline_simulator::journal::Filter;
@@ -63,12 +63,12 @@ networks:
 
 /// A manager whose token is in a file, under the role of the original's manifest.
 struct Harness {
-    site: Site,
+    inner: CloudHarness,
     token: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-bowline_scenarios::harness!(Harness, site: Site);
+bowline_scenarios::harness!(Harness, inner: CloudHarness);
 
 impl Harness {
     async fn idle(fixture: &str, token: &str) -> Self {
@@ -77,9 +77,9 @@ impl Harness {
         fs::write(&file, token).unwrap();
         let environment = [("CLOUDSCALE_ACCESS_TOKEN_FILE", file.to_str().unwrap())];
         let seed = Setup::default().seed;
-        let site = Site::set_up(seed, fixture, &environment, &[]).await;
+        let inner = CloudHarness::set_up(seed, fixture, &environment, &[]).await;
         Self {
-            site,
+            inner,
             token: file,
             _folder: folder,
         }
@@ -97,9 +97,9 @@ impl Harness {
 
     /// Stops the manager, and starts it with that token.
     async fn restart_with(&mut self, token: &str) {
-        self.site.stop().await;
+        self.inner.stop().await;
         self.use_token(token);
-        self.site.start().await;
+        self.inner.start().await;
     }
 
     fn use_token(&self, token: &str) {
@@ -166,7 +166,7 @@ async fn proof_case_09_the_token_of_another_project_deletes_no_node_ever() {
     assert_eq!(test.content("worker-a"), before);
     let filter = Filter::any().server("kubernetes").method("DELETE");
     assert_eq!(test.count(&filter.path("/api/v1/nodes*")), 0);
-    assert_eq!(test.told("worker-a", "NodeDeletionHeld"), 1);
+    assert_eq!(test.event_count("worker-a", "NodeDeletionHeld"), 1);
     assert_eq!(test.told_of_account("AccountContradicted"), 1);
     let held = "bowline_guard_held_nodes{cloud=\"cloudscale\",reason=\"AccountContradicted\"}";
     assert_eq!(test.metric(held), Some(1.0));
@@ -185,7 +185,7 @@ async fn proof_case_09_even_if_all_nodes_are_silent_another_token_deletes_none_b
     }
     test.use_token(ELSEWHERE);
     test.start().await;
-    test.until_told("worker-a", "NodeDeletionHeld").await;
+    test.until_event("worker-a", "NodeDeletionHeld").await;
     test.long(A_WHILE).await;
     let filter = Filter::any().server("kubernetes").method("DELETE");
     assert_eq!(test.count(&filter.path("/api/v1/nodes*")), 0);
@@ -283,7 +283,7 @@ async fn proof_case_12_the_last_node_of_an_unproven_account_goes_after_the_long_
     let gone = format!("cloudscale://{NOBODY}");
     test.silent_node("last", Some(&gone)).await;
     test.start().await;
-    test.until_told("last", "NodeDeletionHeld").await;
+    test.until_event("last", "NodeDeletionHeld").await;
     let message = test.message("last", "NodeDeletionHeld").await;
     assert!(message.contains(CONFIRM_GONE), "{message}");
     assert!(
@@ -365,27 +365,29 @@ instances:
 ";
     let environment = [("EXOSCALE_API_ZONE", "at-vie-1")];
     let seed = Setup::default().seed;
-    let mut site = exoscale::Site::set_up(seed, ZONES, "", &environment, &[]).await;
+    let mut inner = exoscale::CloudHarness::set_up(seed, ZONES, "", &environment, &[]).await;
     let id = "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
     let addresses = ["Hostname:worker", "ExternalIP:198.51.100.21"];
-    site.put(known("worker", id, "True", &addresses)).await;
-    site.put(silent(
-        "quiet",
-        Some("exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b70"),
-    ))
-    .await;
-    site.create_service(service("web")).await;
-    site.start().await;
-    let series = "bowline_account_state{cloud=\"exoscale\",state=\"contradicted\"}";
-    site.until("it is contradicted", |it| it.metric(series) == Some(1.0))
+    inner.put(known("worker", id, "True", &addresses)).await;
+    inner
+        .put(silent(
+            "quiet",
+            Some("exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b70"),
+        ))
         .await;
-    site.message("web", "AccountContradicted").await;
-    site.long(A_WHILE).await;
-    assert!(site.find("quiet").is_some());
-    assert_eq!(site.entrances("web"), [""; 0]);
+    inner.create_service(service("web")).await;
+    inner.start().await;
+    let series = "bowline_account_state{cloud=\"exoscale\",state=\"contradicted\"}";
+    inner
+        .until("it is contradicted", |it| it.metric(series) == Some(1.0))
+        .await;
+    inner.message("web", "AccountContradicted").await;
+    inner.long(A_WHILE).await;
+    assert!(inner.find("quiet").is_some());
+    assert_eq!(inner.entrances("web"), [""; 0]);
     let changes = Filter::any().server("exoscale").mutating();
-    assert_eq!(site.count(&changes), 0);
-    site.end().await;
+    assert_eq!(inner.count(&changes), 0);
+    inner.end().await;
 }
 
 #[scenario]

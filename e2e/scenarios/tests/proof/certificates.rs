@@ -4,7 +4,7 @@
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, is_uninitialized, known, node_info};
 use bowline_scenarios::scenario;
-use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Role, Site};
+use bowline_scenarios::talos::{Beginning, CONTROLLERS, CloudHarness, Need, Role};
 use bowline_scenarios::{Sharing, TestCluster};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec, Stage};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -21,9 +21,9 @@ const PLATFORM: &str = "node.cloudprovider.kubernetes.io/platform";
 const API: &str = "api.cluster.example";
 
 /// Talos machines, their Nodes as their kubelets show them, and a manager that looks at requests alone.
-struct Requests(Site);
+struct Requests(CloudHarness);
 
-bowline_scenarios::harness!(Requests, 0: Site);
+bowline_scenarios::harness!(Requests, 0: CloudHarness);
 
 impl Requests {
     /// Where machines can be asked.
@@ -36,22 +36,22 @@ impl Requests {
     }
 
     async fn with(beginning: Beginning<'_>) -> Self {
-        let site = Site::set_up(beginning).await;
-        site.api_server_shows(&["kubernetes.default.svc", "10.96.0.1", "10.0.0.1", API]);
-        Self(site)
+        let inner = CloudHarness::set_up(beginning).await;
+        inner.api_server_shows(&["kubernetes.default.svc", "10.96.0.1", "10.0.0.1", API]);
+        Self(inner)
     }
 
     /// Where there are no credentials for machines.
     async fn without_access() -> Self {
-        let site = Site::without_endpoint(Beginning {
+        let inner = CloudHarness::without_endpoint(Beginning {
             flags: &[ALONE],
             need: Need::Nodes,
             ..Beginning::default()
         })
         .await;
-        site.cloud.take_credentials();
-        site.api_server_shows(&["kubernetes.default.svc", "10.96.0.1", "10.0.0.1", API]);
-        Self(site)
+        inner.cloud.take_credentials();
+        inner.api_server_shows(&["kubernetes.default.svc", "10.96.0.1", "10.0.0.1", API]);
+        Self(inner)
     }
 
     /// A machine at that address, and the Node that its kubelet shows.
@@ -74,7 +74,7 @@ impl Requests {
             self.put_request(ask).await;
         }
         for Ask { name, .. } in asked {
-            self.until_told(name, "CertificateNotApproved").await;
+            self.until_event(name, "CertificateNotApproved").await;
         }
         self.settle().await;
         for Ask { name, .. } in asked {
@@ -93,11 +93,11 @@ impl Requests {
 }
 
 /// An initialised Node of a Talos machine that shows these addresses, and that in the annotation.
-fn shown(name: &str, addresses: &[&str], told: &str) -> Value {
+fn shown(name: &str, addresses: &[&str], reported: &str) -> Value {
     let host = format!("Hostname:{name}");
     let addresses = [addresses, &[&host]].concat();
     let mut node = known(name, &format!("talos://metal/{name}"), "True", &addresses);
-    node["metadata"]["annotations"][PROVIDED_NODE_IP] = told.into();
+    node["metadata"]["annotations"][PROVIDED_NODE_IP] = reported.into();
     node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     node
 }
@@ -128,8 +128,8 @@ async fn thieves(requests: &Requests) {
         "InternalIP:10.0.0.5",
         ["InternalIP:10.0.0.6", "InternalIP:10.0.0.1"],
     );
-    let told = shown("w1", &[one], "10.0.0.5,10.0.0.1");
-    requests.worker("w1", "10.0.0.5", told).await;
+    let reported = shown("w1", &[one], "10.0.0.5,10.0.0.1");
+    requests.worker("w1", "10.0.0.5", reported).await;
     let mut status = shown("w2", &both, "10.0.0.6");
     let names = [API, "foo.default.svc", "cp1"];
     let addresses = status["status"]["addresses"].as_array_mut().unwrap();
@@ -205,10 +205,13 @@ async fn proof_case_33_a_control_plane_has_its_own_address_and_kubernetes_may_be
         .await;
     let asked = Ask::new("unlabelled", "cp2", &["10.0.0.2"]);
     requests.stay_pending(&[asked]).await;
-    let told = requests
+    let reported = requests
         .message("unlabelled", "CertificateNotApproved")
         .await;
-    assert!(told.contains("10.0.0.2 is of the API server"), "{told}");
+    assert!(
+        reported.contains("10.0.0.2 is of the API server"),
+        "{reported}"
+    );
     requests.end().await;
 }
 
@@ -264,7 +267,11 @@ async fn proof_case_34_who_lists_the_addresses_of_others_stops_nobodys_renewal(
     let again = Ask::new("again", "w2", &["10.0.0.6"]);
     requests.are_approved(&[again]).await;
     for (node, _) in WORKERS {
-        assert_eq!(requests.told(node, "AddressClaimedTwice"), 0, "{node}");
+        assert_eq!(
+            requests.event_count(node, "AddressClaimedTwice"),
+            0,
+            "{node}"
+        );
     }
 }
 
@@ -282,13 +289,13 @@ async fn proof_case_34_where_no_machine_can_be_asked_both_wait_and_both_are_told
         let twice = "AddressClaimedTwice";
         // Case 49.
         requests.assert_visible(node, twice, node).await;
-        let told = requests.message(node, twice).await;
+        let reported = requests.message(node, twice).await;
         assert!(
-            told.starts_with("10.0.0.6 is shown by this Node and by Node"),
-            "{told}"
+            reported.starts_with("10.0.0.6 is shown by this Node and by Node"),
+            "{reported}"
         );
     }
-    assert_eq!(requests.told("w3", "AddressClaimedTwice"), 0);
+    assert_eq!(requests.event_count("w3", "AddressClaimedTwice"), 0);
     let refused = "CertificateNotApproved";
     requests.assert_visible("robbed", refused, "w2").await;
     let pending = "bowline_certificate_requests_left_pending_total{cloud=\"talos\",\
@@ -327,8 +334,8 @@ async fn proof_case_35_an_address_is_a_nodes_if_its_own_machine_lists_it(mut req
     let address = Ask::new("address", "w2", &["10.0.0.7"]);
     let name = Ask::new("name", "w2", &[]);
     requests.stay_pending(&[address, name]).await;
-    let told = requests.message("address", "CertificateNotApproved").await;
-    assert!(told.contains("reports that its node is"), "{told}");
+    let reported = requests.message("address", "CertificateNotApproved").await;
+    assert!(reported.contains("reports that its node is"), "{reported}");
     // A kubelet that denies its system is asked about all the same: a machine has described its Node.
     let elsewhere = |node: &mut Value| {
         node["metadata"]["labels"] = json!({ PLATFORM: "metal" });
@@ -384,29 +391,35 @@ async fn proof_case_36_a_request_from_before_its_addresses_is_approved_when_they
 
 #[scenario]
 async fn proof_case_38_a_machine_describes_only_its_own_node() {
-    let mut site = Site::set_up(Beginning {
+    let mut inner = CloudHarness::set_up(Beginning {
         flags: &[CONTROLLERS],
         ..Beginning::default()
     })
     .await;
-    site.start().await;
+    inner.start().await;
     let mut node = fresh("w1");
     node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.1".into();
-    site.create(node).await;
+    inner.create(node).await;
     // Case 49.
-    site.assert_visible("w1", "MachineNameMismatch", "w1").await;
-    let told = site.message("w1", "MachineNameMismatch").await;
-    assert!(told.contains("\"cp1\", not \"w1\""), "{told}");
-    site.seconds(30).await;
-    let node = site.node("w1");
+    inner
+        .assert_visible("w1", "MachineNameMismatch", "w1")
+        .await;
+    let reported = inner.message("w1", "MachineNameMismatch").await;
+    assert!(reported.contains("\"cp1\", not \"w1\""), "{reported}");
+    inner.seconds(30).await;
+    let node = inner.node("w1");
     assert!(is_uninitialized(&node));
     assert!(node["spec"]["providerID"].is_null());
     assert!(node["metadata"]["labels"][PLATFORM].is_null(), "{node}");
-    assert_eq!(site.told("w1", "Synced"), 0);
-    assert_eq!(site.told("w1", "MachineNameMismatch"), 1, "told once");
+    assert_eq!(inner.event_count("w1", "Synced"), 0);
+    assert_eq!(
+        inner.event_count("w1", "MachineNameMismatch"),
+        1,
+        "told once"
+    );
     let failures = "bowline_node_initialization_failures_total{cloud=\"talos\",\
                         reason=\"MachineNameMismatch\"}";
-    assert!(site.metric(failures).is_some_and(|it| it >= 1.0));
-    site.end().await;
+    assert!(inner.metric(failures).is_some_and(|it| it >= 1.0));
+    inner.end().await;
 }

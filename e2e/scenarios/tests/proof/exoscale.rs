@@ -8,7 +8,7 @@ mod harness;
 mod service_harness;
 
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::exoscale::Site;
+use bowline_scenarios::exoscale::CloudHarness;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, known, service};
 use bowline_scenarios::{Setup, scenario};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
@@ -290,35 +290,37 @@ private_networks:
 - {name: inside, start_ip: 10.0.0.10, end_ip: 10.0.0.99, netmask: 255.255.255.0}
 ";
     let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
-    let mut site = Site::set_up(Setup::default().seed, fixture, "", &runner, &[]).await;
+    let mut harness = CloudHarness::set_up(Setup::default().seed, fixture, "", &runner, &[]).await;
     for (node, id, address) in [("w1", I1, "10.0.0.11"), ("w2", I2, "10.0.0.12")] {
-        let name = site.cluster.names().own(node);
+        let name = harness.cluster.names().own(node);
         let instance = InstanceSpec::named(&name).id(id).private_network("inside");
-        site.cloud.add_instance(&instance).unwrap();
-        site.cloud
+        harness.cloud.add_instance(&instance).unwrap();
+        harness
+            .cloud
             .lease("inside", id, address.parse().unwrap())
             .unwrap();
     }
-    site.start().await;
+    harness.start().await;
     let id = format!("exoscale://{I1}");
     let mut node = known("w1", &id, "True", &["InternalIP:10.0.0.11"]);
-    let told = "10.0.0.11,10.0.0.12,10.0.0.13";
-    node["metadata"]["annotations"] = json!({ PROVIDED_NODE_IP: told });
-    site.put(node).await;
+    let reported = "10.0.0.11,10.0.0.12,10.0.0.13";
+    node["metadata"]["annotations"] = json!({ PROVIDED_NODE_IP: reported });
+    harness.put(node).await;
     let pending = [
         Ask::new("anothers", "w1", &["10.0.0.12"]),
         Ask::new("nobodys", "w1", &["10.0.0.13"]),
     ];
     for ask in &pending {
-        site.put_request(ask).await;
+        harness.put_request(ask).await;
     }
-    site.put_request(&Ask::new("own", "w1", &["10.0.0.11"]))
+    harness
+        .put_request(&Ask::new("own", "w1", &["10.0.0.11"]))
         .await;
-    let decided = site.until_decided("own").await;
+    let decided = harness.until_decided("own").await;
     assert!(decided[0].starts_with("Approved"), "{decided:?}");
-    site.seconds(12).await;
+    harness.seconds(12).await;
     for ask in &pending {
-        assert_eq!(site.decided(&ask.name), [""; 0], "{}", ask.name);
+        assert_eq!(harness.decided(&ask.name), [""; 0], "{}", ask.name);
     }
-    site.end().await;
+    harness.end().await;
 }

@@ -100,11 +100,11 @@ async fn proof_case_42_a_foreign_service_of_another_type_keeps_its_finalizer() {
     for name in ["before", "while"] {
         assert_eq!(bench.finalizers(name), [CLEANUP_FINALIZER], "{name}");
         assert_eq!(bench.service_writes(name), [], "{name}");
-        assert_eq!(bench.told(name, "DeletedLoadBalancer"), 0, "{name}");
+        assert_eq!(bench.event_count(name, "DeletedLoadBalancer"), 0, "{name}");
     }
     if !is_real() {
         // After five minutes: its own controller may just be slow.
-        assert_eq!(bench.told("while", "FinalizerNotOurs"), 1);
+        assert_eq!(bench.event_count("while", "FinalizerNotOurs"), 1);
     }
     assert_eq!(bench.balancers().writes(), [""; 0]);
 }
@@ -123,7 +123,7 @@ async fn proof_case_42_our_own_of_another_type_goes_with_and_without_a_condition
         }
         make_plain(&bench, "web").await;
         bench.start();
-        bench.until_told("web", "DeletedLoadBalancer").await;
+        bench.until_event("web", "DeletedLoadBalancer").await;
         assert_eq!(bench.finalizers("web"), [""; 0]);
         assert_eq!(bench.balancers().all(), []);
     }

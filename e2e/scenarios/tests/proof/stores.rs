@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bowline_scenarios::cache::Cache;
 use bowline_scenarios::objects::{known, service};
-use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, is_real, play, refuse, scenario};
+use bowline_scenarios::{
+    LEASE, Setup, Sharing, TestCluster, is_real, refuse, run_scenario, scenario,
+};
 use bowline_simulator::faults::{Action, Rule};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -238,7 +240,7 @@ fn without_streams(bench: &TestCluster, path: &str) {
 #[test]
 fn proof_case_03_the_last_write_of_a_former_leader_is_seen_at_the_start() {
     for streams in [true, false] {
-        play!(async || {
+        run_scenario!(async || {
             let flags = [
                 "--controllers=node-ipam-controller",
                 "--allocate-node-cidrs",
@@ -273,7 +275,7 @@ fn proof_case_03_the_last_write_of_a_former_leader_is_seen_at_the_start() {
 #[test]
 fn proof_case_03_a_service_that_was_deleted_before_the_start_gets_no_load_balancer() {
     for streams in [true, false] {
-        play!(async || {
+        run_scenario!(async || {
             let mut bench = with_services(&[], &["n1"]).await;
             bench.create_service(service("ghost")).await;
             let before = Cache::of_services(&bench).await;
@@ -387,14 +389,14 @@ async fn proof_case_43_a_restored_server_is_followed_and_nothing_is_destroyed_fo
     assert_ne!(until_range(&bench, "n5").await, taken);
     // Case 49.
     bench.assert_visible(LEASE, "ServiceLost", "late").await;
-    bench.until_told(LEASE, "OrphanedLoadBalancer").await;
+    bench.until_event(LEASE, "OrphanedLoadBalancer").await;
     bench.long(7200).await;
     assert_eq!(bench.balancers().all().len(), balancers + 1);
     assert_eq!(bench.balancers().count("delete load balancer"), 0);
     assert_eq!(bench.balancers().count("remove orphan"), 0);
     let now = bench.cloud().routes().all();
     assert!(routes.iter().all(|it| now.contains(it)), "{now:?}");
-    assert_eq!(bench.told(LEASE, "ServiceLost"), 1);
+    assert_eq!(bench.event_count(LEASE, "ServiceLost"), 1);
     let lost = |kind: &str| {
         let series = format!("bowline_lost_objects{{resource=\"{kind}\"}}");
         bench.metric(&series)

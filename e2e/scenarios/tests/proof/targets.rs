@@ -91,7 +91,7 @@ async fn proof_case_05_a_renamed_cloud_whose_machines_are_slow_to_be_found_loses
         bench.create_service(service(name)).await;
     }
     for name in &names {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     let zurich = bench.clouds[0].renamed("zurich", &bench.world);
     let slow = Duration::from_secs(30);
@@ -136,7 +136,7 @@ async fn proof_case_05_a_cloud_that_is_known_by_its_settings_follows_its_name_at
     has(&bench.clouds[0], 1..=3);
     bench.start();
     bench.create_service(classed("web", "prod")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     let zurich = bench.clouds[0].renamed("zurich", &bench.world);
     for number in 1..=3 {
         zurich.say(&format!("n{number}"), Script::Error("503"));
@@ -150,7 +150,7 @@ async fn proof_case_05_a_cloud_that_is_known_by_its_settings_follows_its_name_at
     let new = |it: &TestCluster| it.balancers().members().contains(&"n4".to_owned());
     bench.until("its new nodes are targets", new).await;
     assert_eq!(bench.balancers().count("delete"), 0);
-    assert_eq!(bench.told("web", HELD), 0);
+    assert_eq!(bench.event_count("web", HELD), 0);
     bench.stop().await;
 }
 
@@ -173,7 +173,7 @@ async fn proof_case_06_an_account_that_leaves_takes_no_target_with_it() {
     bench.until("each has its nodes", are_there).await;
     west.balancers().clear();
     bench.reload(only(&west), CloudRules::default(), &[]);
-    bench.until_told("of-east", "UnknownCloud").await;
+    bench.until_event("of-east", "UnknownCloud").await;
     bench.long(300).await;
     assert_eq!(east.balancers().members(), ["n1", "n2"], "kept");
     assert_eq!(west.balancers().members(), ["n3"], "unchanged");
@@ -201,7 +201,7 @@ async fn proof_case_07_excluded_nodes_go_at_once_and_those_nobody_owns_after_a_s
         bench.change(&format!("n{number}"), label).await;
     }
     bench.until("those with the label are none", count(4)).await;
-    assert_eq!(bench.told("web", HELD), 0, "nobody doubts that");
+    assert_eq!(bench.event_count("web", HELD), 0, "nobody doubts that");
     // The cloud is configured to have other nodes than these.
     let name = CloudName::parse("demo").unwrap();
     let elsewhere = Selector::parse("site=elsewhere").unwrap();
@@ -211,7 +211,7 @@ async fn proof_case_07_excluded_nodes_go_at_once_and_those_nobody_owns_after_a_s
     };
     let begun = bench.world.clock.now();
     bench.reload(only(&bench.clouds[0]), rules, &[]);
-    bench.until_told("web", HELD).await;
+    bench.until_event("web", HELD).await;
     assert_eq!(bench.balancers().members().len(), 4, "held");
     bench.until("a second look says the same", count(0)).await;
     let first = bench.balancers().times("delete member shop/web");
@@ -246,7 +246,7 @@ async fn proof_case_08_clouds_that_are_down_at_the_start_cost_no_target_and_the_
     }
     bench.balancers().clear();
     bench.start();
-    bench.until_told("web", HELD).await;
+    bench.until_event("web", HELD).await;
     bench.long(300).await;
     assert_eq!(bench.balancers().writes(), [""; 0]);
     // A node that is deleted is unwanted, whoever had it.
@@ -284,7 +284,7 @@ async fn adding_an_account_is_no_dispute_while_the_clouds_are_being_asked() {
         .until("it is asked", |_| !west.asked_about("n1").is_empty())
         .await;
     bench.settle().await;
-    assert_eq!(bench.told("n1", "NodeContested"), 0);
+    assert_eq!(bench.event_count("n1", "NodeContested"), 0);
     let text = bench.metrics.text();
     let contested = "bowline_nodes_left_alone{why=\"contested\"} 1";
     assert!(!text.contains(contested), "{text}");
@@ -313,7 +313,7 @@ async fn proof_case_48_the_newer_node_of_a_machine_is_left_alone_until_the_older
     bench.settle().await;
     assert!(bench.writes("w9").is_empty(), "{:?}", bench.writes("w9"));
     assert!(is_uninitialized(&bench.node("w9")));
-    assert_eq!(bench.told("w9", "ProviderIDClaimedTwice"), 1);
+    assert_eq!(bench.event_count("w9", "ProviderIDClaimedTwice"), 1);
     bench.delete("n1").await;
     bench.until_initialized("w9").await;
     assert_eq!(bench.node("w9")["spec"]["providerID"], json!(id(1)));
@@ -443,11 +443,11 @@ async fn a_node_that_cannot_be_initialised_is_reported_once_a_minute_whatever_it
     bench.clouds[0].say("n1", Script::Error("503"));
     bench.create(fresh("n1")).await;
     let failed = "NodeInitializationFailed";
-    bench.until_told("n1", failed).await;
+    bench.until_event("n1", failed).await;
     for _ in 0..10 {
         bench.heartbeat("n1").await;
         bench.seconds(2).await;
     }
-    assert_eq!(bench.told("n1", failed), 1);
+    assert_eq!(bench.event_count("n1", failed), 1);
     bench.stop().await;
 }

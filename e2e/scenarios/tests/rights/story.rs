@@ -127,7 +127,7 @@ impl Harness {
         }
         self.bench.stop().await;
         for reason in ["Synced", "DeletingNode"] {
-            assert_eq!(self.bench.told("n1", reason), 1, "{reason}");
+            assert_eq!(self.bench.event_count("n1", reason), 1, "{reason}");
         }
     }
 
@@ -137,7 +137,7 @@ impl Harness {
         self.bench.create(fresh("n2")).await;
         self.bench
             .until("a trouble is told twice", |bench| {
-                bench.told("n2", "NodeInitializationFailed") >= 2
+                bench.event_count("n2", "NodeInitializationFailed") >= 2
             })
             .await;
     }
@@ -153,12 +153,12 @@ impl Harness {
         self.bench.annotate("web", ZONE, Some("lpg1")).await;
         self.bench
             .until("the trouble is told", |bench| {
-                bench.told("web", "InvalidLoadBalancerConfig") > 0
+                bench.event_count("web", "InvalidLoadBalancerConfig") > 0
             })
             .await;
         self.bench.delete_service("web").await;
         self.bench.until_service_gone("web").await;
-        let done = |bench: &TestCluster| bench.told("web", "DeletedLoadBalancer") > 0;
+        let done = |bench: &TestCluster| bench.event_count("web", "DeletedLoadBalancer") > 0;
         self.bench.until("the end is told", done).await;
     }
 
@@ -171,7 +171,7 @@ impl Harness {
         self.says_also("n2");
         self.bench.start();
         let refused = |bench: &TestCluster| {
-            let tried = bench.told("n1", "DeletingNodeFailed") > 0;
+            let tried = bench.event_count("n1", "DeletingNodeFailed") > 0;
             tried && bench.is_initialized("n2")
         };
         self.bench.create(fresh("n2")).await;

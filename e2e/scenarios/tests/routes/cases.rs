@@ -135,7 +135,7 @@ async fn framework_case_101_a_route_that_cannot_be_made_is_told_and_tried_again(
     routes_of(&bench).fail("10.120.0.0/24", quota, "quota", 2);
     bench.start();
     until(&bench, &["a"], DOWN).await;
-    bench.until_told("a", "FailedToCreateRoute").await;
+    bench.until_event("a", "FailedToCreateRoute").await;
     let condition = condition(&bench.node("a")).unwrap();
     let failed = "RouteController failed to create a route";
     assert_eq!(condition["message"], failed);

@@ -17,7 +17,7 @@ async fn routes_fit_into_the_role_we_ship() {
     let denied = CloudErrorKind::Denied;
     routes_of(&bench).fail("10.120.0.0/24", denied, "quota", 1);
     bench.start();
-    bench.until_told("a", "FailedToCreateRoute").await;
+    bench.until_event("a", "FailedToCreateRoute").await;
     until(&bench, &["a", "b"], UP).await;
     let calls = bench.matching(&Filter::any().caller(&granted.user));
     assert!(!calls.is_empty());

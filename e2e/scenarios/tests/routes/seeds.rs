@@ -11,7 +11,7 @@ use bowline_core::CloudErrorKind;
 use bowline_core::routes::PodRoute;
 use bowline_http::Random;
 use bowline_scenarios::cloud::route;
-use bowline_scenarios::{Setup, TestCluster, play_seeds, refuse};
+use bowline_scenarios::{Setup, TestCluster, refuse, run_seeds};
 
 use crate::harness::{RANGE, UP, network, node, routes_of};
 
@@ -26,10 +26,10 @@ const FOREIGN: [&str; 3] = ["192.168.7.0/24 !", "10.1.2.0/24 x", "10.120.200.0/2
 
 #[test]
 fn whatever_goes_wrong_nobody_loses_a_route_and_nothing_is_left_over() {
-    play_seeds!(
+    run_seeds!(
         "each of the twenty seeds takes hours of the clock",
         0..SEEDS,
-        async |seed| Run::new(seed).await.play().await
+        async |seed| Run::new(seed).await.run_scenario().await
     );
 }
 
@@ -75,7 +75,7 @@ impl Run {
         run
     }
 
-    async fn play(mut self) {
+    async fn run_scenario(mut self) {
         for _ in 0..STEPS {
             self.check();
             self.step().await;

@@ -83,8 +83,8 @@ async fn framework_case_104_what_keeps_it_from_starting_is_told() {
     let mut bench = idle(&[]).await;
     bench.start();
     bench.seconds(5).await;
-    let told = "node-route-controller not started: --cluster-cidr is empty";
-    assert!(log.text().contains(told), "{}", log.text());
+    let reported = "node-route-controller not started: --cluster-cidr is empty";
+    assert!(log.text().contains(reported), "{}", log.text());
 }
 
 #[scenario]
@@ -104,11 +104,11 @@ async fn an_observer_tells_what_it_would_make_and_makes_nothing() {
     assert_eq!(bench.node_writes(), [""; 0]);
     assert_eq!(bench.events("a"), [""; 0]);
     if only_in_memory("the log of one thread is kept") {
-        for told in [
+        for reported in [
             "observing: not made: create route 10.120.0.0/24 to node a",
             "observing: not made: delete route 10.120.7.0/24 to node c",
         ] {
-            assert_eq!(log.text().matches(told).count(), 1, "{}", log.text());
+            assert_eq!(log.text().matches(reported).count(), 1, "{}", log.text());
         }
     }
 }

@@ -165,9 +165,9 @@ async fn triton_case_62_a_node_without_a_fabric_card_has_no_network() {
     yard.bench.start();
     until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
     until(&yard.bench, &["edge"], DOWN).await;
-    yard.bench.until_told("edge", "NoFabricNIC").await;
+    yard.bench.until_event("edge", "NoFabricNIC").await;
     yard.bench.settle().await;
-    assert_eq!(yard.bench.told("edge", "NoFabricNIC"), 1);
+    assert_eq!(yard.bench.event_count("edge", "NoFabricNIC"), 1);
     assert_eq!(network(&yard.bench, "edge"), DOWN);
     assert_eq!(yard.writes().len(), 1);
     assert_eq!(yard.writes()[0].as_object().unwrap().len(), 2);
@@ -188,8 +188,8 @@ async fn triton_case_63_without_fabrics_the_reason_is_told_and_nothing_is_done()
     assert_eq!(network(&yard.bench, "k8s-1"), "");
     yard.cloud.set_quirks(|quirks| quirks.no_fabrics = false);
     until(&yard.bench, &["k8s-1", "k8s-2", "k8s-3"], UP).await;
-    let told = "fabric networks are switched off in this data center";
-    assert_eq!(log.text().matches(told).count(), 1, "{}", log.text());
+    let reported = "fabric networks are switched off in this data center";
+    assert_eq!(log.text().matches(reported).count(), 1, "{}", log.text());
 }
 
 #[scenario]
@@ -209,8 +209,8 @@ async fn what_an_operator_has_to_allow_is_told_once_on_the_manager_s_own_pod() {
     let mut yard = Yard::with_two(&[]).await;
     yard.bench.start();
     until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-    let told = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
-    yard.bench.until("it is told", told).await;
+    let reported = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
+    yard.bench.until("it is told", reported).await;
     yard.bench.settle().await;
     let event = &yard.bench.events_of("RoutesNeedSpoofing")[0];
     assert_eq!(event["involvedObject"]["kind"], "Pod");

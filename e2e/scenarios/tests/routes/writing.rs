@@ -42,7 +42,7 @@ async fn a_conflict_is_no_failure_until_the_fifth() {
     bench.start();
     until(&bench, &["a"], DOWN).await;
     until(&bench, &["a"], UP).await;
-    assert_eq!(bench.told("a", "FailedToCreateRoute"), 1);
+    assert_eq!(bench.event_count("a", "FailedToCreateRoute"), 1);
 }
 
 #[scenario]
@@ -80,8 +80,8 @@ async fn a_table_is_written_once_for_all_its_routes() {
     bench.create(node("c", &["10.120.3.0/24"])).await;
     bench.create(node("d", &["10.120.4.0/24"])).await;
     until(&bench, &["c", "d"], UP).await;
-    assert_eq!(bench.told("c", "FailedToCreateRoute"), 1);
-    assert_eq!(bench.told("d", "FailedToCreateRoute"), 0);
+    assert_eq!(bench.event_count("c", "FailedToCreateRoute"), 1);
+    assert_eq!(bench.event_count("d", "FailedToCreateRoute"), 0);
 }
 
 #[scenario]
@@ -105,8 +105,8 @@ async fn what_people_should_know_is_told_once_on_the_manager_s_own_pod() {
     routes_of(&bench).advise(pod, "MindTheGap", "mind it");
     bench.start();
     until(&bench, &["a", "b"], UP).await;
-    let told = |bench: &TestCluster| !bench.events_of("MindTheGap").is_empty();
-    bench.until("it is told", told).await;
+    let reported = |bench: &TestCluster| !bench.events_of("MindTheGap").is_empty();
+    bench.until("it is told", reported).await;
     bench.settle().await;
     let events = bench.events_of("MindTheGap");
     assert_eq!(events.len(), 1);

@@ -58,7 +58,7 @@ async fn services_are_compared_with_the_cloud_once_per_period_and_some_more() {
     let is_other = |it: &Duration| it.abs_diff(apart[0]) > jitter;
     assert!(apart.iter().any(is_other), "jittered: {apart:?}");
     assert_eq!(bench.all_service_writes().len(), writes);
-    assert_eq!(bench.told("web", "EnsuringLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "EnsuringLoadBalancer"), 1);
 }
 
 #[scenario]
@@ -69,10 +69,10 @@ async fn what_somebody_changed_in_the_cloud_is_repaired_and_told() {
         let balancer = all.values_mut().next().unwrap();
         balancer.members.pop_first();
     });
-    bench.until_told("web", "LoadBalancerDrifted").await;
+    bench.until_event("web", "LoadBalancerDrifted").await;
     bench
         .until("it is repaired", |it| {
-            it.balancers().members().len() == 3 && it.told("web", "EnsuredLoadBalancer") == 2
+            it.balancers().members().len() == 3 && it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
     let text = "Warning LoadBalancerDrifted: Load balancer is not as it was left; repairing: \
@@ -102,7 +102,7 @@ async fn orphans_are_reported_once_and_left_alone() {
         all.insert("uid-1".into(), stray(Some("kubernetes")));
         all.insert("uid-2".into(), stray(Some("another-cluster")));
     });
-    bench.until_told(LEASE, "OrphanedLoadBalancer").await;
+    bench.until_event(LEASE, "OrphanedLoadBalancer").await;
     assert_eq!(bench.metric(ORPHANS), Some(1.0));
     assert_eq!(
         bench.news(LEASE),
@@ -114,7 +114,7 @@ async fn orphans_are_reported_once_and_left_alone() {
     );
     let listed = bench.balancers().count("list");
     until_listed(&bench, listed + if is_real() { 2 } else { 16 }).await;
-    assert_eq!(bench.told(LEASE, "OrphanedLoadBalancer"), 1);
+    assert_eq!(bench.event_count(LEASE, "OrphanedLoadBalancer"), 1);
     assert_eq!(bench.balancers().count("remove orphan"), 0);
     bench.balancers().tamper(|all| {
         all.remove("uid-1");
@@ -133,7 +133,7 @@ async fn an_orphan_of_a_cluster_that_has_the_default_name_is_never_removed() {
     bench.balancers().tamper(|all| {
         all.insert("uid-1".into(), stray(Some("kubernetes")));
     });
-    bench.until_told(LEASE, "OrphanedLoadBalancer").await;
+    bench.until_event(LEASE, "OrphanedLoadBalancer").await;
     let listed = bench.balancers().count("list");
     until_listed(&bench, listed + if is_real() { 1 } else { 8 }).await;
     assert_eq!(bench.balancers().count("remove orphan"), 0);
@@ -153,7 +153,7 @@ async fn orphans_are_removed_if_the_operator_says_so_and_the_mark_names_this_clu
         };
         all.insert("uid-3".into(), unnamed);
     });
-    bench.until_told(LEASE, "RemovedOrphan").await;
+    bench.until_event(LEASE, "RemovedOrphan").await;
     let listed = bench.balancers().count("list");
     until_listed(&bench, listed + if is_real() { 1 } else { 6 }).await;
     assert_eq!(bench.balancers().count("remove orphan"), 1);
@@ -161,7 +161,7 @@ async fn orphans_are_removed_if_the_operator_says_so_and_the_mark_names_this_clu
     let left: Vec<String> = left.collect();
     assert_eq!(left.len(), 3);
     assert!(left.contains(&"lb-1".to_owned()) && left.contains(&"lb-unnamed".to_owned()));
-    assert_eq!(bench.told(LEASE, "RemovedOrphan"), 1);
+    assert_eq!(bench.event_count(LEASE, "RemovedOrphan"), 1);
     let doubt = "its mark names no cluster, so that it may be another cluster's";
     let is_doubt = |it: &String| it.contains("lb-unnamed") && it.contains(doubt);
     assert!(bench.news(LEASE).iter().any(is_doubt));
@@ -174,7 +174,7 @@ async fn a_service_that_vanished_before_a_restart_is_an_orphan() {
     bench.kill().await;
     strip(&bench, "web").await;
     bench.start();
-    bench.until_told(LEASE, "OrphanedLoadBalancer").await;
+    bench.until_event(LEASE, "OrphanedLoadBalancer").await;
     assert_eq!(bench.balancers().all().len(), 1);
 }
 

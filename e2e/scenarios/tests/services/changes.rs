@@ -105,18 +105,22 @@ async fn changes_are_reported_with_the_reasons_and_texts_of_the_framework() {
             "LoadBalancer -> NodePort",
         ),
     ] {
-        let told = format!("Normal {reason}: {text}");
+        let reported = format!("Normal {reason}: {text}");
         let before = bench.news("web").len();
         bench.patch_service("web", spec(change)).await;
         bench
-            .until(&told, |it| it.news("web").contains(&told))
+            .until(&reported, |it| it.news("web").contains(&reported))
             .await;
         bench.settle().await;
         let changes = bench.news("web").split_off(before);
         let others = changes
             .iter()
             .filter(|it| it.contains(" -> ") || it.contains("Added"));
-        assert_eq!(others.collect::<Vec<_>>(), [&told], "one for each change");
+        assert_eq!(
+            others.collect::<Vec<_>>(),
+            [&reported],
+            "one for each change"
+        );
     }
 }
 
@@ -226,7 +230,7 @@ async fn a_changed_port_is_made_before_the_old_one_goes() {
     bench.patch_service("web", change).await;
     bench
         .until("that is told", |it| {
-            it.told("web", "EnsuredLoadBalancer") == 2
+            it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
     assert_eq!(
@@ -243,7 +247,7 @@ async fn a_bad_setting_is_told_once_and_members_keep_being_updated() {
     let bench = settled().await;
     let bad = json!({ "metadata": { "annotations": { SIZE: "bad" } } });
     bench.patch_service("web", bad).await;
-    bench.until_told("web", "InvalidLoadBalancerConfig").await;
+    bench.until_event("web", "InvalidLoadBalancerConfig").await;
     join(&bench, "n4").await;
     let wanted = ["n1", "n2", "n3", "n4"];
     bench
@@ -251,8 +255,8 @@ async fn a_bad_setting_is_told_once_and_members_keep_being_updated() {
         .await;
     bench.long(3600).await;
     assert_eq!(bench.balancers().members(), wanted);
-    assert_eq!(bench.told("web", "InvalidLoadBalancerConfig"), 1);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(bench.event_count("web", "InvalidLoadBalancerConfig"), 1);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 0);
     assert!(!bench.entrances("web").is_empty(), "what works stays");
     let condition = bench.condition("web");
     let start = format!(
@@ -271,7 +275,7 @@ async fn a_bad_setting_is_told_once_and_members_keep_being_updated() {
     bench.patch_service("web", bad).await;
     bench
         .until("it is told again", |it| {
-            it.told("web", "InvalidLoadBalancerConfig") == 2
+            it.event_count("web", "InvalidLoadBalancerConfig") == 2
         })
         .await;
 }

@@ -23,7 +23,7 @@ async fn framework_case_060_a_finalizer_that_was_left_over_is_cleaned_up_at_the_
         }))
         .await;
     bench.start();
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     bench
         .until_service("web", "its end is shown", |it| {
             it["status"]["conditions"][0]["reason"] == "Removed"
@@ -55,10 +55,10 @@ async fn framework_case_061_a_deleted_service_goes_after_its_load_balancer() {
     assert_eq!(bench.finalizers("web"), [FIN]);
     bench.until_service_gone("web").await;
     assert_eq!(bench.balancers().all(), []);
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     bench.settle().await;
     assert_eq!(bench.balancers().count("(absent)"), 1);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 0);
 }
 
 #[scenario]
@@ -68,7 +68,7 @@ async fn framework_case_062_a_failing_deletion_is_told_and_tried_again_with_back
         .balancers()
         .fail("delete load balancer", Trouble::Error("in use"), 4);
     bench.delete_service("web").await;
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
     let text = "Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to delete \
                     load balancer: in use";
     assert!(bench.news("web").contains(&text.to_owned()));
@@ -82,7 +82,7 @@ async fn framework_case_062_a_failing_deletion_is_told_and_tried_again_with_back
     bench.until_service_gone("web").await;
     let tries = bench.balancers().times("delete load balancer");
     bench.assert_apart(&tries, &[5, 10, 20, 40]);
-    assert_eq!(bench.told("web", "DeletingLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "DeletingLoadBalancer"), 1);
 }
 
 #[scenario]
@@ -91,9 +91,9 @@ async fn framework_case_063_what_does_not_exist_is_not_deleted() {
     bench.balancers().tamper(BTreeMap::clear);
     bench.delete_service("web").await;
     bench.until_service_gone("web").await;
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     assert_eq!(bench.balancers().count("delete load balancer"), 0);
-    assert_eq!(bench.told("web", "DeletingLoadBalancer"), 0);
+    assert_eq!(bench.event_count("web", "DeletingLoadBalancer"), 0);
 }
 
 #[scenario]
@@ -103,7 +103,7 @@ async fn framework_case_064_a_cloud_that_cannot_be_read_keeps_the_finalizer() {
         .balancers()
         .say([Look::Error("503"), Look::Error("503")]);
     bench.delete_service("web").await;
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
     let text = "Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to check if \
                     load balancer exists before cleanup: 503";
     assert!(bench.news("web").contains(&text.to_owned()));
@@ -124,7 +124,7 @@ async fn framework_case_065_another_type_and_back_is_another_load_balancer() {
     bench
         .patch_service("web", json!({ "spec": { "type": "NodePort" } }))
         .await;
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     bench
         .until("the address is gone", |it| it.entrances("web").is_empty())
         .await;
@@ -149,7 +149,7 @@ async fn a_type_that_changes_back_before_the_end_is_served_on() {
     bench
         .patch_service("web", json!({ "spec": { "type": "NodePort" } }))
         .await;
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
     bench
         .patch_service("web", json!({ "spec": { "type": "LoadBalancer" } }))
         .await;
@@ -191,11 +191,11 @@ async fn framework_case_088_a_service_that_vanished_is_cleaned_away_from_memory(
         .balancers()
         .fail("delete load balancer", Trouble::Error("in use"), 2);
     strip(&bench, "web").await;
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     assert_eq!(bench.balancers().all(), []);
-    assert_eq!(bench.told("web", "DeletingLoadBalancer"), 1);
-    assert_eq!(bench.told("web", "DeleteLoadBalancerFailed"), 2);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(bench.event_count("web", "DeletingLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "DeleteLoadBalancerFailed"), 2);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 0);
     let writes = bench.all_service_writes().len();
     bench.settle().await;
     assert_eq!(
@@ -256,17 +256,17 @@ async fn framework_case_139_the_new_service_waits_while_the_old_one_cannot_be_de
             bench.create_service(service("web")).await;
         })
         .await;
-    bench.until_told("web", "DeleteLoadBalancerFailed").await;
+    bench.until_event("web", "DeleteLoadBalancerFailed").await;
     let text = "Warning DeleteLoadBalancerFailed: Error deleting load balancer: in use";
     assert!(bench.news("web").contains(&text.to_owned()));
     bench
         .until("the new one is served", |it| {
-            it.told("web", "EnsuredLoadBalancer") == 2
+            it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
     let tries = bench.balancers().times("delete load balancer");
     bench.assert_apart(&tries, &[5, 10, 20]);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 0);
     let reasons = bench.reasons("web");
     let last = &reasons[reasons.len() - 3..];
     assert_eq!(
@@ -288,7 +288,7 @@ async fn a_finalizer_that_cannot_be_removed_is_tried_again_and_others_stay() {
         .await;
     bench.fault(refuse(500, "PATCH", STATUS).times(1));
     bench.delete_service("web").await;
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     let text = "failed to remove load balancer cleanup finalizer";
     assert!(bench.news("web").iter().any(|it| it.contains(text)));
     assert_eq!(bench.finalizers("web"), [mine]);

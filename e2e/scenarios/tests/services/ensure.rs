@@ -69,7 +69,7 @@ async fn the_finalizer_is_there_before_the_first_call_and_the_id_before_the_last
     let service = bench.service("web");
     assert_eq!(service["metadata"]["annotations"][ID], "lb-1");
     assert_eq!(bench.entrances("web"), [""; 0]);
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
 }
 
 #[scenario]
@@ -113,22 +113,22 @@ async fn framework_case_070_a_refused_status_is_tried_again_and_a_missing_servic
         bench.create_service(service("web")).await;
         refused.struck(1).await;
         if again {
-            bench.until_told("web", "EnsuredLoadBalancer").await;
+            bench.until_event("web", "EnsuredLoadBalancer").await;
         }
         // Longer than the first pause before another try.
         bench.seconds(10).await;
-        let failed = bench.told("web", "SyncLoadBalancerFailed");
+        let failed = bench.event_count("web", "SyncLoadBalancerFailed");
         assert_eq!(failed, usize::from(again), "after {code}");
         assert_eq!(bench.balancers().count("look at"), 1 + usize::from(again));
         let shown = bench.entrances("web") == ["192.0.2.1 VIP"];
         assert_eq!(shown, again);
         if again {
             let events = bench.news("web");
-            let told = events.iter().find(|it| it.contains("SyncLoad")).unwrap();
+            let reported = events.iter().find(|it| it.contains("SyncLoad")).unwrap();
             let start = "Warning SyncLoadBalancerFailed: Error syncing load balancer: failed \
                              to update load balancer status: ";
-            assert!(told.starts_with(start), "{told}");
-            assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 1);
+            assert!(reported.starts_with(start), "{reported}");
+            assert_eq!(bench.event_count("web", "EnsuredLoadBalancer"), 1);
         }
     };
     join_all([(409, true), (404, false)].map(story)).await;
@@ -167,7 +167,7 @@ async fn framework_case_093_tcp_and_udp_on_one_port_are_one_plan() {
             ]);
         }))
         .await;
-    bench.until_told("dns", "EnsuredLoadBalancer").await;
+    bench.until_event("dns", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().count("look at"), 1);
     let ports: Vec<String> = bench.balancers().all()[0].ports.iter().cloned().collect();
     assert_eq!(ports, ["TCP/53", "UDP/53"]);
@@ -181,7 +181,7 @@ async fn framework_case_094_a_service_without_node_ports_is_handled_like_any_oth
             it["spec"]["allocateLoadBalancerNodePorts"] = false.into();
         }))
         .await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     let service = bench.service("web");
     assert_eq!(service["spec"]["ports"][0]["nodePort"], Value::Null);
 }

@@ -17,7 +17,7 @@ async fn framework_case_066_the_clouds_word_about_the_next_try_is_kept() {
         let bench = harness::new().await;
         bench.balancers().say([look, Look::Error("boom")]);
         bench.create_service(service("web")).await;
-        bench.until_told("web", "EnsuredLoadBalancer").await;
+        bench.until_event("web", "EnsuredLoadBalancer").await;
         // The second look fails for the first time: five seconds, so the wait was not counted.
         bench.assert_apart(&bench.balancers().times("look at"), &[42, 5]);
     };
@@ -36,7 +36,7 @@ async fn a_planned_wait_is_no_warning() {
     bench
         .until("the wait is shown", |it| it.condition("web") == waiting)
         .await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(
         bench.news("web"),
         [
@@ -45,7 +45,7 @@ async fn a_planned_wait_is_no_warning() {
             "Normal EnsuredLoadBalancer: Ensured load balancer",
         ]
     );
-    assert_eq!(bench.told("web", "WaitingForLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "WaitingForLoadBalancer"), 1);
     assert_eq!(bench.condition("web"), "True Ready");
 }
 
@@ -59,12 +59,12 @@ async fn framework_case_067_failures_wait_from_5_to_300_seconds_and_an_edit_runs
         .balancers()
         .say(pauses.iter().map(|_| Look::Error("boom")));
     bench.create_service(service("web")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     bench.assert_apart(&bench.balancers().times("look at"), pauses);
     let text = "Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to ensure \
                     load balancer: boom";
     assert!(bench.news("web").contains(&text.to_owned()));
-    assert_eq!(bench.told("web", "EnsuringLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "EnsuringLoadBalancer"), 1);
     bench.balancers().say((0..4).map(|_| Look::Error("boom")));
     bench.balancers().clear();
     let edit = async |value: &str| {
@@ -102,11 +102,11 @@ async fn the_back_off_starts_anew_after_progress_and_doubles_without() {
         bench.balancers().fail(step, quota(), times);
     }
     bench.create_service(service("web")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     // Each of the first four tries comes one step further, the others do not.
     let looks = bench.balancers().times("look at");
     bench.assert_apart(&looks, &[5, 5, 5, 5, 10, 20]);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 6);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 6);
 }
 
 #[scenario]
@@ -116,7 +116,7 @@ async fn a_failed_step_is_told_with_how_far_it_came_and_nothing_is_made_twice() 
         .balancers()
         .fail("create port", Trouble::Error("quota"), 2);
     bench.create_service(service("web")).await;
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
     bench
         .until("the trouble is shown", |it| {
             it.condition("web").contains("; next try at 20")
@@ -131,9 +131,9 @@ async fn a_failed_step_is_told_with_how_far_it_came_and_nothing_is_made_twice() 
         condition.starts_with("False StepFailed: failed to ensure"),
         "{condition}"
     );
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().count("create load balancer"), 1);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 2);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 2);
     let failed =
         "bowline_load_balancer_steps_total{cloud=\"demo\",result=\"failed\",verb=\"create\"}";
     assert_eq!(bench.metric(failed), Some(2.0));
@@ -146,7 +146,7 @@ async fn an_answer_lost_after_success_makes_nothing_twice() {
         .balancers()
         .fail("create load balancer", Trouble::Lost, 1);
     bench.create_service(service("web")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().all().len(), 1);
     assert_eq!(bench.balancers().count("create load balancer"), 1);
     assert_eq!(bench.balancers().members(), ["n1", "n2", "n3"]);
@@ -159,17 +159,17 @@ async fn a_step_that_cannot_be_done_holds_up_no_other_and_is_told_once() {
         .balancers()
         .fail("member shop/web n2", Trouble::Skip("n2 has no server"), 4);
     bench.create_service(service("web")).await;
-    bench.until_told("web", "NodeSkipped").await;
+    bench.until_event("web", "NodeSkipped").await;
     let start = "False Incomplete: some steps could not be done: ";
     bench
         .until("that is shown", |it| it.condition("web").starts_with(start))
         .await;
     assert_eq!(bench.balancers().members(), ["n1", "n3"]);
     assert!(!bench.entrances("web").is_empty(), "the rest is published");
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().members(), ["n1", "n2", "n3"]);
-    assert_eq!(bench.told("web", "NodeSkipped"), 1);
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(bench.event_count("web", "NodeSkipped"), 1);
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 0);
     let tries = bench.balancers().times("member shop/web n2");
     bench.assert_apart(&tries, &[5, 10, 20, 40]);
 }
@@ -179,7 +179,7 @@ async fn without_a_finalizer_no_cloud_is_called() {
     let bench = harness::new().await;
     bench.fault(refuse(500, "PATCH", STATUS).times(1));
     bench.create_service(service("web")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     let text = "failed to add load balancer cleanup finalizer";
     assert!(bench.news("web").iter().any(|it| it.contains(text)));
     let writes = bench.all_service_writes();
@@ -201,7 +201,7 @@ async fn a_new_service_with_a_bad_setting_has_no_load_balancer_and_no_address() 
         .until("five tries", |it| it.balancers().count("look at") == 5)
         .await;
     assert_eq!(bench.balancers().all(), []);
-    assert_eq!(bench.told("web", "InvalidLoadBalancerConfig"), 1);
+    assert_eq!(bench.event_count("web", "InvalidLoadBalancerConfig"), 1);
     let looks = bench.balancers().times("look at");
     bench.assert_apart(&looks, &[5, 10, 20, 40]);
 }

@@ -49,7 +49,7 @@ async fn framework_case_076_a_new_node_is_one_update_for_each_service() {
     bench.balancers().clear();
     join(&bench, "n4").await;
     for name in ["web", "api"] {
-        bench.until_told(name, "UpdatedLoadBalancer").await;
+        bench.until_event(name, "UpdatedLoadBalancer").await;
     }
     bench.settle().await;
     for name in ["web", "api"] {
@@ -61,7 +61,7 @@ async fn framework_case_076_a_new_node_is_one_update_for_each_service() {
             bench.news(name).last().unwrap(),
             "Normal UpdatedLoadBalancer: Updated load balancer with new hosts"
         );
-        assert_eq!(bench.told(name, "EnsuringLoadBalancer"), 1);
+        assert_eq!(bench.event_count(name, "EnsuringLoadBalancer"), 1);
     }
     assert_eq!(bench.balancers().calls().len(), 4);
     assert_eq!(
@@ -86,7 +86,7 @@ async fn framework_case_077_fifty_nodes_at_once_are_at_most_two_updates_for_each
         bench.create_service(service(name)).await;
     }
     for name in &names {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     bench.balancers().clear();
     let bench = &bench;
@@ -246,14 +246,14 @@ async fn a_service_whose_last_node_goes_has_no_members_and_that_is_told_once() {
     let exclude = |name| label(&bench, name, json!({ EXCLUDE: "" }));
     join_all(["n1", "n2", "n3"].map(exclude)).await;
     until_members(&bench, &[]).await;
-    bench.until_told("web", "UnAvailableLoadBalancer").await;
+    bench.until_event("web", "UnAvailableLoadBalancer").await;
     bench.settle().await;
     assert_eq!(
         bench.news("web").last().unwrap(),
         "Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer"
     );
-    assert_eq!(bench.told("web", "UpdatedLoadBalancer"), 0);
-    assert_eq!(bench.told("web", "UnAvailableLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "UpdatedLoadBalancer"), 0);
+    assert_eq!(bench.event_count("web", "UnAvailableLoadBalancer"), 1);
 }
 
 #[scenario]
@@ -294,7 +294,7 @@ async fn services_do_not_wait_for_each_other_unless_they_are_told_to() {
             bench.create_service(service(name)).await;
         }
         for name in names {
-            bench.until_told(name, "EnsuredLoadBalancer").await;
+            bench.until_event(name, "EnsuredLoadBalancer").await;
         }
         let looks = bench.balancers().times("look at");
         assert_eq!(looks.len(), 5);
@@ -325,7 +325,7 @@ async fn targets_of_deleted_nodes_go_before_others_come() {
     }
     bench.create_service(of("web", "b")).await;
     for name in gains.iter().chain(&["web"]) {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     bench.settle().await;
     bench.balancers().clear();
@@ -372,22 +372,22 @@ async fn framework_case_085_members_that_cannot_be_updated_are_told_and_the_serv
         .balancers()
         .fail("create member", Trouble::Error("quota"), 2);
     join(&bench, "n99").await;
-    bench.until_told("web", "UpdateLoadBalancerFailed").await;
+    bench.until_event("web", "UpdateLoadBalancerFailed").await;
     let events = bench.news("web");
-    let told = events.iter().find(|it| it.contains("UpdateLoad")).unwrap();
+    let reported = events.iter().find(|it| it.contains("UpdateLoad")).unwrap();
     let start = "Warning UpdateLoadBalancerFailed: Error updating load balancer with new hosts \
                      [n04 n05 ";
-    assert!(told.starts_with(start), "{told}");
+    assert!(reported.starts_with(start), "{reported}");
     let end = " <5 more>] [node names limited, total number of nodes: 25], error: quota";
-    assert!(told.ends_with(end), "{told}");
+    assert!(reported.ends_with(end), "{reported}");
     bench
         .until("it is updated", |it| it.balancers().members().len() == 25)
         .await;
     // At once as a whole Service, then with back-off.
     let looks = bench.balancers().times("look at");
     bench.assert_apart(&looks, &[0, 5]);
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
-    assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 1);
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
+    assert_eq!(bench.event_count("web", "SyncLoadBalancerFailed"), 1);
     assert_eq!(
         bench.metric("service_controller_nodesync_error_total"),
         Some(1.0)

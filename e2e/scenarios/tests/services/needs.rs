@@ -71,7 +71,7 @@ async fn the_members_of_a_local_service_are_where_its_pods_are_and_move_with_the
     let bench = needing(ENDPOINTS).await;
     bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
     bench.create_service(local()).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     until_members(&bench, &["n2"]).await;
     bench.balancers().clear();
     bench.cluster.put_endpoints("web", &ready(&["n3"])).await;
@@ -98,7 +98,7 @@ async fn endpoints_that_stay_on_their_nodes_or_are_of_no_local_service_cause_no_
     bench.create_service(local()).await;
     bench.create_service(service("api")).await;
     for name in ["web", "api"] {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     bench.balancers().clear();
     let cluster = &bench.cluster;
@@ -126,7 +126,7 @@ async fn endpoints_that_stay_on_their_nodes_or_are_of_no_local_service_cause_no_
 async fn what_no_cloud_needs_is_not_read() {
     let bench = harness::new().await;
     bench.create_service(local()).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     bench.settle().await;
     assert_eq!((reads(&bench, SLICES), reads(&bench, SYSTEM)), (0, 0));
     assert_eq!(bench.balancers().members(), ["n1", "n2", "n3"]);
@@ -140,9 +140,9 @@ async fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
     bench.fault(refuse(403, "GET", SYSTEM).times(4));
     bench.create_service(service("web")).await;
     bench.start();
-    bench.until_told(LEASE, "ClusterUIDForbidden").await;
-    let told = bench.messages(LEASE, "ClusterUIDForbidden");
-    assert!(told[0].contains("get namespaces"), "{told:?}");
+    bench.until_event(LEASE, "ClusterUIDForbidden").await;
+    let reported = bench.messages(LEASE, "ClusterUIDForbidden");
+    assert!(reported[0].contains("get namespaces"), "{reported:?}");
     bench
         .until("it is told what it waits for", |it| {
             it.condition("web")
@@ -150,8 +150,8 @@ async fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
         })
         .await;
     assert_eq!(bench.balancers().calls(), [""; 0]);
-    bench.until_told("web", "EnsuredLoadBalancer").await;
-    assert_eq!(bench.told(LEASE, "ClusterUIDForbidden"), 1);
+    bench.until_event("web", "EnsuredLoadBalancer").await;
+    assert_eq!(bench.event_count(LEASE, "ClusterUIDForbidden"), 1);
     let namespaces: Api<Namespace> = Api::all(bench.admin());
     let system = namespaces.get("kube-system").await.unwrap();
     let balancer = &bench.balancers().all()[0];
@@ -202,7 +202,7 @@ async fn who_lacks_the_right_hears_which_and_no_cloud_is_asked() {
     bench.act_as(granted.config);
     bench.create_service(service("web")).await;
     bench.start();
-    bench.until_told(LEASE, "ClusterUIDForbidden").await;
+    bench.until_event(LEASE, "ClusterUIDForbidden").await;
     bench
         .until("it waits", |it| it.condition("web").contains("kube-system"))
         .await;
@@ -224,7 +224,7 @@ async fn until_endpoints_can_be_read_nothing_is_drafted() {
         })
         .await;
     assert_eq!(bench.balancers().calls(), [""; 0]);
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().members(), ["n2"]);
 }
 
@@ -260,7 +260,7 @@ async fn a_cloud_that_asks_for_it_is_looked_at_again_before_the_ordinary_compari
     let looks = bench.balancers().count("look at");
     bench.settle().await;
     assert_eq!(bench.balancers().count("look at"), looks);
-    assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 1);
+    assert_eq!(bench.event_count("web", "EnsuredLoadBalancer"), 1);
 }
 
 #[scenario]

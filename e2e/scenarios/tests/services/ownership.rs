@@ -53,7 +53,7 @@ async fn the_class_says_which_cloud_serves_a_service_and_each_has_its_own_nodes(
     create(&bench, "east", Some("bowline.dev/demo")).await;
     create(&bench, "west", Some("bowline.dev/west")).await;
     for name in ["plain", "east", "west"] {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     assert_eq!(bench.clouds[0].balancers().all().len(), 2);
     assert_eq!(bench.clouds[0].balancers().count("(n1 n2 n3)"), 2);
@@ -64,7 +64,7 @@ async fn the_class_says_which_cloud_serves_a_service_and_each_has_its_own_nodes(
 async fn a_change_of_one_clouds_nodes_does_not_concern_the_other() {
     let bench = two_clouds().await;
     create(&bench, "plain", None).await;
-    bench.until_told("plain", "EnsuredLoadBalancer").await;
+    bench.until_event("plain", "EnsuredLoadBalancer").await;
     bench.balancers().clear();
     bench.put(node("w2", "west://w2")).await;
     bench.put(node("x2", "elsewhere://x2")).await;
@@ -77,7 +77,7 @@ async fn a_service_that_lost_its_class_with_its_type_is_cleaned_up_where_it_was(
     let story = async |restart: bool| {
         let mut bench = two_clouds().await;
         create(&bench, "web", Some("bowline.dev/west")).await;
-        bench.until_told("web", "EnsuredLoadBalancer").await;
+        bench.until_event("web", "EnsuredLoadBalancer").await;
         if restart {
             bench.stop().await;
         }
@@ -88,7 +88,7 @@ async fn a_service_that_lost_its_class_with_its_type_is_cleaned_up_where_it_was(
         if restart {
             bench.start();
         }
-        bench.until_told("web", "DeletedLoadBalancer").await;
+        bench.until_event("web", "DeletedLoadBalancer").await;
         assert_eq!(bench.clouds[1].balancers().all(), []);
         assert_eq!(bench.finalizers("web"), [""; 0]);
         // A process that does not remember has to ask everybody.
@@ -115,11 +115,11 @@ async fn a_service_that_becomes_somebody_elses_is_let_go_and_not_written() {
 async fn a_service_that_moves_to_another_cloud_leaves_nothing_behind() {
     let bench = two_clouds().await;
     create(&bench, "web", Some("bowline.dev/west")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     reclassify(&bench, "web", "bowline.dev/demo").await;
     bench
         .until("it is served anew", |it| {
-            it.told("web", "EnsuredLoadBalancer") == 2
+            it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
     assert_eq!(bench.clouds[1].balancers().all(), []);
@@ -144,7 +144,7 @@ async fn served_then(default: Option<&str>) -> TestCluster {
         cloud.balancers().audit_every(period);
     }
     create(&bench, "web", None).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     bench.stop().await;
     bench.use_rules(by_default(default));
     bench.start();
@@ -160,23 +160,23 @@ async fn a_load_balancer_that_another_default_leaves_behind_is_told_with_the_way
     bench.start();
     bench
         .until("it is served anew", |it| {
-            it.told("web", "EnsuredLoadBalancer") == 2
+            it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
     assert_eq!(bench.clouds[1].balancers().members(), ["w1"]);
-    bench.until_told(LEASE, "MisplacedLoadBalancer").await;
-    let told = bench.message(LEASE, "MisplacedLoadBalancer").await;
+    bench.until_event(LEASE, "MisplacedLoadBalancer").await;
+    let reported = bench.message(LEASE, "MisplacedLoadBalancer").await;
     for words in [
         "in cloud demo was made for Service shop/web, which cloud west serves now",
         "services.defaultCloud",
     ] {
-        assert!(told.contains(words), "{told}");
+        assert!(reported.contains(words), "{reported}");
     }
     let orphans = |cloud: &str| format!("bowline_orphaned_load_balancers{{cloud=\"{cloud}\"}}");
     assert_eq!(bench.metric(&orphans("demo")), Some(1.0));
     bench.long(1800).await;
     assert_eq!(bench.clouds[0].balancers().all().len(), 1);
-    assert_eq!(bench.told(LEASE, "MisplacedLoadBalancer"), 1);
+    assert_eq!(bench.event_count(LEASE, "MisplacedLoadBalancer"), 1);
     assert!(bench.metric(&orphans("west")).unwrap_or(0.0) < 0.5);
 }
 
@@ -205,15 +205,15 @@ async fn without_a_default_a_service_that_others_hold_is_left_to_them_and_told_a
     let writes = bench.all_service_writes().len();
     bench.delete_service("web").await;
     bench.seconds(290).await;
-    assert_eq!(bench.told("web", "DeletionHeld"), 0);
-    bench.until_told("web", "DeletionHeld").await;
+    assert_eq!(bench.event_count("web", "DeletionHeld"), 0);
+    bench.until_event("web", "DeletionHeld").await;
     bench.long(3600).await;
-    let told = bench.message("web", "DeletionHeld").await;
+    let reported = bench.message("web", "DeletionHeld").await;
     assert!(
-        told.contains("services.defaultCloud") && told.contains(FIN),
-        "{told}"
+        reported.contains("services.defaultCloud") && reported.contains(FIN),
+        "{reported}"
     );
-    assert_eq!(bench.told("web", "DeletionHeld"), 1);
+    assert_eq!(bench.event_count("web", "DeletionHeld"), 1);
     assert_eq!(bench.all_service_writes().len(), writes);
     assert_eq!(bench.finalizers("web"), [FIN]);
     assert_eq!(bench.balancers().calls(), [""; 0]);
@@ -223,25 +223,26 @@ async fn without_a_default_a_service_that_others_hold_is_left_to_them_and_told_a
 async fn a_class_of_a_cloud_that_is_not_configured_is_told_and_what_to_do_when_it_cannot_go() {
     let mut bench = two_clouds().await;
     create(&bench, "web", Some("bowline.dev/west")).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     bench.stop().await;
     bench.clouds.pop();
     bench.start();
-    let told = bench.message("web", "UnknownCloud").await;
+    let reported = bench.message("web", "UnknownCloud").await;
     assert!(
-        told.contains("bowline.dev/west") && told.contains("there are demo"),
-        "{told}"
+        reported.contains("bowline.dev/west") && reported.contains("there are demo"),
+        "{reported}"
     );
     bench.delete_service("web").await;
     bench
         .until("the way out is told", |it| {
-            let told = it.messages("web", "UnknownCloud");
-            told.iter()
+            let reported = it.messages("web", "UnknownCloud");
+            reported
+                .iter()
                 .any(|it| it.contains("Configure cloud west again") && it.contains(FIN))
         })
         .await;
     bench.settle().await;
-    assert_eq!(bench.told("web", "UnknownCloud"), 2);
+    assert_eq!(bench.event_count("web", "UnknownCloud"), 2);
     assert_eq!(bench.finalizers("web"), [FIN]);
 }
 

@@ -16,7 +16,7 @@ async fn ten_services() -> (TestCluster, Vec<String>) {
         bench.create_service(service(name)).await;
     }
     for name in &names {
-        bench.until_told(name, "EnsuredLoadBalancer").await;
+        bench.until_event(name, "EnsuredLoadBalancer").await;
     }
     bench.stop().await;
     bench.balancers().clear();
@@ -51,7 +51,7 @@ async fn services_that_need_something_come_first() {
     bench.create_service(service("new")).await;
     bench.delete_service("s5").await;
     bench.start();
-    bench.until_told("new", "EnsuredLoadBalancer").await;
+    bench.until_event("new", "EnsuredLoadBalancer").await;
     bench.until_service_gone("s5").await;
     let calls = bench.balancers().calls();
     let mut first: Vec<&String> = calls

@@ -48,7 +48,7 @@ async fn framework_case_142_without_load_balancers_the_controller_does_not_start
         bench.create_service(service("web")).await;
         bench.start();
         if offers {
-            bench.until_told("web", "EnsuredLoadBalancer").await;
+            bench.until_event("web", "EnsuredLoadBalancer").await;
         }
         bench.settle().await;
         let series = "running_managed_controllers{manager=\"cloud-controller-manager\",\

@@ -7,7 +7,7 @@ use bowline_http::Random;
 use bowline_scenarios::cloud::{Balancer, ID, Look, Trouble};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::seeds::assert_same;
-use bowline_scenarios::{Setup, TestCluster, only_in_memory, play, play_seeds, refuse};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, run_scenario, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 
@@ -136,14 +136,14 @@ fn check(bench: &TestCluster, foreign: &Balancer, seed: u64) {
 }
 
 /// Plays one seed, and gives its transcript.
-fn played(seed: u64) -> String {
-    play!(async || story(seed).await)
+fn ended(seed: u64) -> String {
+    run_scenario!(async || story(seed).await)
 }
 
 #[test]
 fn whatever_happens_the_cloud_ends_as_wanted() {
     let reason = "each of the forty seeds takes more than half an hour of the clock";
-    play_seeds!(reason, 0..40, story);
+    run_seeds!(reason, 0..40, story);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn the_same_seed_gives_the_same_transcript() {
     if !only_in_memory("no two runs on a real clock are the same to the byte") {
         return;
     }
-    let (first, second) = (played(5), played(5));
+    let (first, second) = (ended(5), ended(5));
     assert_same(&first, &second);
-    assert_ne!(first, played(6), "the seed does not matter");
+    assert_ne!(first, ended(6), "the seed does not matter");
 }

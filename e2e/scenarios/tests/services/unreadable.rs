@@ -50,6 +50,6 @@ async fn a_service_that_vanishes_while_it_cannot_be_read_is_cleaned_away() {
     assert_eq!(bench.balancers().all().len(), 1);
     let cluster = bench.cluster.simulated().unwrap();
     assert!(cluster.api().delete(services(), "shop", "web"));
-    bench.until_told("web", "DeletedLoadBalancer").await;
+    bench.until_event("web", "DeletedLoadBalancer").await;
     assert_eq!(bench.balancers().all(), []);
 }

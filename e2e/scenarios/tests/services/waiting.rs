@@ -41,8 +41,8 @@ async fn a_load_balancer_that_takes_its_time_holds_no_worker() {
     let begun = bench.world.clock.now();
     bench.ensured("quick").await;
     assert!(bench.since(begun) < seconds(1) + bench.slack());
-    assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 0);
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    assert_eq!(bench.event_count("web", "EnsuredLoadBalancer"), 0);
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     // One plan, looked at every two seconds, and no child before it is ready.
     assert_eq!(bench.balancers().count("look at shop/web"), 1);
     let tries = bench.balancers().times("create load balancer shop/web");
@@ -55,7 +55,7 @@ async fn a_load_balancer_that_takes_its_time_holds_no_worker() {
 #[scenario]
 async fn a_long_wait_is_told_once_as_an_event_and_shown_as_a_condition() {
     let bench = waiting().await;
-    bench.until_told("web", "WaitingForLoadBalancer").await;
+    bench.until_event("web", "WaitingForLoadBalancer").await;
     let shown = "False Waiting: 0 of 5 steps done: waiting for load balancer lb-1 to be ready";
     bench
         .until("the wait is shown", |it| it.condition("web") == shown)
@@ -66,8 +66,8 @@ async fn a_long_wait_is_told_once_as_an_event_and_shown_as_a_condition() {
     assert_eq!(later, writes, "nothing new is said");
     let id = &bench.service("web")["metadata"]["annotations"];
     assert_eq!(id[ID], "lb-1", "known as soon as it is made");
-    bench.until_told("web", "EnsuredLoadBalancer").await;
-    assert_eq!(bench.told("web", "WaitingForLoadBalancer"), 1);
+    bench.until_event("web", "EnsuredLoadBalancer").await;
+    assert_eq!(bench.event_count("web", "WaitingForLoadBalancer"), 1);
     assert_eq!(bench.condition("web"), "True Ready");
     let events = bench.news("web");
     let is_normal = |it: &String| it.starts_with("Normal");
@@ -91,14 +91,14 @@ async fn after_eleven_minutes_a_wait_is_a_failure() {
     let bench = harness::new().await;
     bench.balancers().build_for(seconds(690));
     bench.create_service(service("web")).await;
-    bench.until_told("web", "SyncLoadBalancerFailed").await;
+    bench.until_event("web", "SyncLoadBalancerFailed").await;
     let text = "Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to ensure \
                     load balancer: still waiting for load balancer lb-1 to be ready after 11m0s";
     let events = bench.news("web");
     assert!(events.contains(&text.to_owned()), "{events:?}");
     bench.seconds(1).await;
     assert!(bench.condition("web").starts_with("False WaitedTooLong: "));
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().all().len(), 1);
 }
 
@@ -106,7 +106,7 @@ async fn after_eleven_minutes_a_wait_is_a_failure() {
 async fn a_service_changed_while_its_plan_waits_is_planned_anew() {
     let bench = waiting().await;
     bench.patch_service("web", port(8080)).await;
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().count("TCP/80 "), 0);
     assert_eq!(bench.balancers().count("create port shop/web TCP/80"), 1);
     assert_eq!(bench.balancers().count("create port shop/web TCP/8080"), 1);
@@ -130,7 +130,7 @@ async fn members_that_change_while_a_plan_waits_are_planned_with_once_it_goes_on
     let bench = waiting().await;
     // Together, so that it is one change of the members.
     tokio::join!(bench.delete("n2"), join(&bench, "n4"));
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().members(), ["n1", "n3", "n4"]);
     assert_eq!(bench.balancers().count("member shop/web n2"), 0);
     assert_eq!(bench.balancers().count("look at"), 2);
@@ -207,7 +207,7 @@ async fn a_stop_begins_no_further_step_and_the_next_manager_goes_on() {
     let ports = &bench.balancers().all()[0].ports;
     assert_eq!(ports.len(), 1, "what was begun is done");
     bench.start();
-    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.until_event("web", "EnsuredLoadBalancer").await;
     assert_eq!(bench.balancers().count("create load balancer"), 1);
     assert_eq!(bench.balancers().members(), ["n1", "n2", "n3"]);
 }

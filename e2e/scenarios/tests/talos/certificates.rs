@@ -6,10 +6,10 @@ use std::cell::Cell;
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, known};
 use bowline_scenarios::scenario;
-use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Site};
+use bowline_scenarios::talos::{Beginning, CONTROLLERS, CloudHarness, Need};
 use bowline_simulator_talos::PlatformSpec;
 
-use crate::stage::{OFTEN, Stage};
+use crate::harness::{Harness, OFTEN};
 
 const APPROVED: &str = "Approved Approved by TalosCloudControllerManager: This CSR was approved by \
                         Talos Cloud Controller Manager";
@@ -19,13 +19,13 @@ const SERVER: &str = "server auth";
 
 /// Node n1 of a Talos machine, which is initialised, and somebody who signs where there is a real server.
 struct Requests {
-    stage: Stage,
+    harness: Harness,
     is_signing: bool,
     /// How often something was looked at.
     looks: Cell<u32>,
 }
 
-bowline_scenarios::harness!(Requests, stage: Stage);
+bowline_scenarios::harness!(Requests, harness: Harness);
 
 impl Requests {
     async fn new() -> Self {
@@ -33,16 +33,16 @@ impl Requests {
     }
 
     async fn on(platform: PlatformSpec) -> Self {
-        let stage = Stage::with(Beginning {
+        let harness = Harness::with(Beginning {
             flags: &[CONTROLLERS, OFTEN],
             ..Beginning::default()
         })
         .await;
-        stage.join_on("n1", &["eth0/10.0.0.5/24"], platform);
-        stage.ready("n1").await;
-        let is_signing = stage.cluster.sign().await;
+        harness.join_on("n1", &["eth0/10.0.0.5/24"], platform);
+        harness.ready("n1").await;
+        let is_signing = harness.cluster.sign().await;
         Self {
-            stage,
+            harness,
             is_signing,
             looks: Cell::new(0),
         }
@@ -128,7 +128,7 @@ async fn talos_case_62_a_kubelets_own_request_is_approved_and_signed(requests: R
     if requests.is_signing {
         requests.until_signed("c").await;
     }
-    requests.until_told("c", "CertificateApproved").await;
+    requests.until_event("c", "CertificateApproved").await;
     assert_eq!(
         (requests.decided_so("approve"), requests.decided_so("deny")),
         (1, 0)
@@ -232,7 +232,9 @@ async fn talos_case_65_what_can_never_be_a_kubelets_is_denied_for_its_first_faul
 async fn talos_case_66_an_address_that_the_node_gets_later_is_approved_then(requests: Requests) {
     let early = Ask::new("early", "n1", &[ADDRESS, "198.51.100.7"]);
     requests.stay_pending(&[early]).await;
-    requests.until_told("early", "CertificateNotApproved").await;
+    requests
+        .until_event("early", "CertificateNotApproved")
+        .await;
     assert_eq!(requests.decided_so("deny"), 0, "only denials count");
     let found = requests.cloud.add_address("n1", "eth0/198.51.100.7/24");
     found.unwrap();
@@ -341,21 +343,21 @@ async fn talos_case_92_a_request_from_before_its_node_waits_for_it(requests: Req
 
 #[scenario]
 async fn talos_case_93_certificates_alone_need_no_talosconfig() {
-    let site = Site::without_endpoint(Beginning {
+    let inner = CloudHarness::without_endpoint(Beginning {
         flags: &["--controllers=node-csr-approval"],
         need: Need::Nodes,
         ..Beginning::default()
     })
     .await;
-    site.cloud.take_credentials();
-    let mut stage = Stage::at(site);
+    inner.cloud.take_credentials();
+    let mut harness = Harness::at(inner);
     // What the kubelet was told is as good as what its status says.
     let mut node = known("n1", "hcloud://1", "True", &["Hostname:n1"]);
     node["metadata"]["annotations"][PROVIDED_NODE_IP] = ADDRESS.into();
-    stage.put(node).await;
-    stage.start().await;
-    stage.put_request(&right("c")).await;
-    assert_eq!(stage.until_decided("c").await, [APPROVED]);
-    assert_eq!(stage.asked("*"), []);
-    stage.end().await;
+    harness.put(node).await;
+    harness.start().await;
+    harness.put_request(&right("c")).await;
+    assert_eq!(harness.until_decided("c").await, [APPROVED]);
+    assert_eq!(harness.asked("*"), []);
+    harness.end().await;
 }

@@ -9,7 +9,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_talos::OS_IMAGE;
 use serde_json::{Value, json};
 
-use crate::stage::{LIFECYCLE, PLATFORM, Stage};
+use crate::harness::{Harness, LIFECYCLE, PLATFORM};
 
 const FLAGS: &[&str] = &["--controllers=cloud-node,cloud-node-lifecycle"];
 /// Longer than any proof of the guard takes.
@@ -39,51 +39,56 @@ fn taken_away(name: &str) -> Value {
 
 #[scenario]
 async fn talos_case_59_a_spot_machine_that_was_taken_away_loses_its_node_after_two_looks() {
-    let stage = Stage::with(beginning()).await;
-    stage.put_aged(taken_away("g1"), 300).await;
-    let begun = stage.world.clock.now();
-    stage.until_deleted("g1").await;
-    let took = stage.since(begun);
+    let harness = Harness::with(beginning()).await;
+    harness.put_aged(taken_away("g1"), 300).await;
+    let begun = harness.world.clock.now();
+    harness.until_deleted("g1").await;
+    let took = harness.since(begun);
     assert!(took.as_secs() >= 9, "there was no second look: {took:?}");
-    let told = stage.message("g1", "DeletingNode").await;
+    let reported = harness.message("g1", "DeletingNode").await;
     assert_eq!(
-        told,
+        reported,
         "Deleting node g1 because it does not exist in the cloud provider"
     );
     let checks = Filter::any().server("talos").operation("Version");
-    assert!(stage.count(&checks) > 0, "whether Talos answers was asked");
-    stage.end().await;
+    assert!(
+        harness.count(&checks) > 0,
+        "whether Talos answers was asked"
+    );
+    harness.end().await;
 }
 
 #[scenario]
 async fn talos_case_59_without_an_answer_of_any_machine_nothing_is_deleted() {
-    let mut stage = Stage::idle(beginning()).await;
-    stage.cloud.set_server_names(Some(&["other.example"]));
-    stage.start().await;
-    stage.put_aged(taken_away("g1"), 300).await;
-    stage.long(A_WHILE).await;
-    assert!(stage.find("g1").is_some());
-    assert_eq!(stage.told("g1", "DeletingNode"), 0);
-    stage.cloud.set_server_names(None);
-    stage.until_deleted("g1").await;
-    stage.end().await;
+    let mut harness = Harness::idle(beginning()).await;
+    harness.cloud.set_server_names(Some(&["other.example"]));
+    harness.start().await;
+    harness.put_aged(taken_away("g1"), 300).await;
+    harness.long(A_WHILE).await;
+    assert!(harness.find("g1").is_some());
+    assert_eq!(harness.event_count("g1", "DeletingNode"), 0);
+    harness.cloud.set_server_names(None);
+    harness.until_deleted("g1").await;
+    harness.end().await;
 }
 
 #[scenario]
 async fn talos_case_59_no_more_nodes_go_than_the_budget_allows() {
-    let mut stage = Stage::idle(beginning()).await;
+    let mut harness = Harness::idle(beginning()).await;
     for number in 0..6 {
-        stage.put_aged(taken_away(&format!("g{number}")), 300).await;
+        harness
+            .put_aged(taken_away(&format!("g{number}")), 300)
+            .await;
     }
-    stage.start().await;
-    stage.long(A_WHILE).await;
-    assert_eq!(stage.cluster.nodes().len(), 3);
-    stage.end().await;
+    harness.start().await;
+    harness.long(A_WHILE).await;
+    assert_eq!(harness.cluster.nodes().len(), 3);
+    harness.end().await;
 }
 
 #[scenario]
 async fn talos_case_60_anything_missing_and_the_node_is_kept() {
-    let stage = Stage::with(beginning()).await;
+    let harness = Harness::with(beginning()).await;
     let changes: [(&str, Change); 5] = [
         ("no-id", |node| node["spec"]["providerID"] = Value::Null),
         ("new", |node| {
@@ -110,30 +115,30 @@ async fn talos_case_60_anything_missing_and_the_node_is_kept() {
         if node["spec"]["providerID"].is_null() {
             node["spec"].as_object_mut().unwrap().remove("providerID");
         }
-        stage.put_aged(node, 300).await;
+        harness.put_aged(node, 300).await;
     }
-    stage.long(A_WHILE).await;
+    harness.long(A_WHILE).await;
     for (name, _) in &changes {
-        assert!(stage.find(name).is_some(), "{name}");
-        assert_eq!(stage.told(name, "DeletingNode"), 0, "{name}");
+        assert!(harness.find(name).is_some(), "{name}");
+        assert_eq!(harness.event_count(name, "DeletingNode"), 0, "{name}");
     }
-    stage.end().await;
+    harness.end().await;
 }
 
 #[scenario]
 async fn talos_case_60_a_young_node_is_kept_until_it_has_settled() {
-    let stage = Stage::with(beginning()).await;
-    stage.put_aged(taken_away("young"), 10).await;
-    let begun = stage.world.clock.now();
-    stage.until_deleted("young").await;
-    let age = 10 + stage.since(begun).as_secs();
+    let harness = Harness::with(beginning()).await;
+    harness.put_aged(taken_away("young"), 10).await;
+    let begun = harness.world.clock.now();
+    harness.until_deleted("young").await;
+    let age = 10 + harness.since(begun).as_secs();
     assert!(age >= 30, "{age} s");
-    stage.end().await;
+    harness.end().await;
 }
 
 #[scenario]
 async fn talos_case_61_machines_elsewhere_are_kept_whatever_they_do() {
-    let stage = Stage::with(beginning()).await;
+    let harness = Harness::with(beginning()).await;
     for (name, platform, id) in [
         ("hcloud", "hcloud", "hcloud://1"),
         ("metal", "metal", "talos://metal/10.8.0.7"),
@@ -142,14 +147,14 @@ async fn talos_case_61_machines_elsewhere_are_kept_whatever_they_do() {
         let mut node = taken_away(name);
         node["metadata"]["labels"][PLATFORM] = platform.into();
         node["spec"]["providerID"] = id.into();
-        stage.put_aged(node, 300).await;
+        harness.put_aged(node, 300).await;
     }
-    stage.long(A_WHILE).await;
+    harness.long(A_WHILE).await;
     for name in ["hcloud", "metal", "azure"] {
-        let node = stage.node(name);
+        let node = harness.node(name);
         assert!(!has_taint(&node, SHUTDOWN), "{name}");
         assert_eq!(node["metadata"].get("deletionTimestamp"), None, "{name}");
-        assert_eq!(stage.node_changes(name), [], "{name}: {}", json!(node));
+        assert_eq!(harness.node_changes(name), [], "{name}: {}", json!(node));
     }
-    stage.end().await;
+    harness.end().await;
 }

@@ -10,6 +10,7 @@
 mod certificates;
 mod clouds;
 mod connection;
+mod harness;
 mod initialization;
 mod lifecycle;
 mod ranges;
@@ -18,4 +19,3 @@ mod reload;
 mod rights;
 mod rules;
 mod seeds;
-mod stage;

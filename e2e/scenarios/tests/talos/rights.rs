@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use bowline_scenarios::certificates::Ask;
+use bowline_scenarios::cloud_harness::OPTIONAL_READS;
 use bowline_scenarios::objects::{addresses, labels, node_info, silent, taint_list, taints};
 use bowline_scenarios::rights::used::{Right, is_granted, right};
-use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::talos::Beginning;
 use bowline_scenarios::{Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 
-use crate::stage::{LIFECYCLE, OFTEN, PLATFORM, Stage, talos_node};
+use crate::harness::{Harness, LIFECYCLE, OFTEN, PLATFORM, talos_node};
 
 const EVERYTHING: &[&str] = &[
     "--controllers=cloud-node,cloud-node-lifecycle,node-csr-approval,node-ipam-controller",
@@ -46,77 +46,77 @@ transformations:
 ";
 
 /// A node from its first sight on: marks, a conflict, pod ranges, a certificate, another address.
-async fn a_life(stage: &Stage) {
-    stage.fault(refuse(409, "PATCH", "/api/v1/nodes/w1").times(1));
-    stage.join_metal("w1", &["eth0/10.8.0.11/24"]);
-    let node = stage.ready("w1").await;
+async fn a_life(harness: &Harness) {
+    harness.fault(refuse(409, "PATCH", "/api/v1/nodes/w1").times(1));
+    harness.join_metal("w1", &["eth0/10.8.0.11/24"]);
+    let node = harness.ready("w1").await;
     assert_eq!(labels(&node)["x.example/tier"], "web");
     assert!(taints(&node).contains(&"x.example/rack=r1:NoSchedule".to_owned()));
     let has_ranges = |it: &TestCluster| it.node("w1")["spec"]["podCIDRs"].is_array();
-    stage.until("it has pod ranges", has_ranges).await;
+    harness.until("it has pod ranges", has_ranges).await;
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval";
-    stage.fault(refuse(409, "PUT", path).times(1));
-    stage
+    harness.fault(refuse(409, "PUT", path).times(1));
+    harness
         .put_request(&Ask::new("c", "w1", &["10.8.0.11"]))
         .await;
-    stage.until_decided("c").await;
-    stage.until_told("c", "CertificateApproved").await;
-    stage
+    harness.until_decided("c").await;
+    harness.until_event("c", "CertificateApproved").await;
+    harness
         .cloud
         .add_address("w1", "eth0/198.51.100.7/24")
         .unwrap();
     let wanted = "ExternalIP:198.51.100.7".to_owned();
     let is_there = |it: &TestCluster| addresses(&it.node("w1")).contains(&wanted);
-    stage.until("the address appears", is_there).await;
+    harness.until("the address appears", is_there).await;
 }
 
 /// The file lets rules own what they set, and then names less: what was theirs goes.
-async fn other_rules(stage: &Stage) {
+async fn other_rules(harness: &Harness) {
     let own = "global: {enforceTransformations: true}";
     let later = format!("{own}\ntransformations: [{{labels: {{x.example/later: 'yes'}}}}]");
-    stage.cloud.configure(&later);
+    harness.cloud.configure(&later);
     let has_it = |it: &TestCluster| labels(&it.node("w1")).contains_key("x.example/later");
-    stage.until("the label is there", has_it).await;
-    stage.cloud.configure(own);
+    harness.until("the label is there", has_it).await;
+    harness.cloud.configure(own);
     let is_gone = |it: &TestCluster| !has_it(it);
-    stage.until("the label is gone", is_gone).await;
+    harness.until("the label is gone", is_gone).await;
 }
 
 /// A spot machine that was taken away: its node is to be deleted.
-async fn the_end(stage: &Stage) {
+async fn the_end(harness: &Harness) {
     let mut node = silent("g1", Some("gce://p/z/g1"));
     node["metadata"]["labels"][PLATFORM] = "gcp".into();
     node["metadata"]["labels"][LIFECYCLE] = "spot".into();
     let not_ready = "node.kubernetes.io/not-ready:NoExecute";
     node["spec"]["taints"] = taint_list(&[not_ready]);
     node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
-    stage.put_aged(node, 300).await;
+    harness.put_aged(node, 300).await;
 }
 
 #[scenario]
 async fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
-    let mut stage = Stage::with(Beginning {
+    let mut harness = Harness::with(Beginning {
         config: RULES,
         flags: EVERYTHING,
         ..Beginning::default()
     })
     .await;
-    a_life(&stage).await;
+    a_life(&harness).await;
     // A trouble that is told again and again: the event is counted up.
-    stage.create(talos_node("w2", Some("10.8.0.12"))).await;
-    let is_told = |it: &TestCluster| it.told("w2", "NodeInitializationFailed") >= 2;
-    stage.until("a trouble is told twice", is_told).await;
-    stage
+    harness.create(talos_node("w2", Some("10.8.0.12"))).await;
+    let is_told = |it: &TestCluster| it.event_count("w2", "NodeInitializationFailed") >= 2;
+    harness.until("a trouble is told twice", is_told).await;
+    harness
         .cloud
         .add("w2", &["eth0/10.8.0.12/24"], PlatformSpec::default());
-    stage.ready("w2").await;
-    other_rules(&stage).await;
-    the_end(&stage).await;
-    stage.until_told("g1", "DeletingNodeFailed").await;
-    assert!(stage.find("g1").is_some());
-    stage.stop().await;
+    harness.ready("w2").await;
+    other_rules(&harness).await;
+    the_end(&harness).await;
+    harness.until_event("g1", "DeletingNodeFailed").await;
+    assert!(harness.find("g1").is_some());
+    harness.stop().await;
 
-    let mut own: Vec<Entry> = stage.matching(&Filter::any().caller(&stage.user));
+    let mut own: Vec<Entry> = harness.matching(&Filter::any().caller(&harness.user));
     // What is the cluster's own is read where the role allows it.
     own.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
     let used: BTreeSet<Right> = own.iter().map(right).collect();
@@ -144,7 +144,7 @@ const NODE_CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller
 #[scenario]
 async fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
     let accounts = ["--use-service-account-credentials"];
-    let stage = Stage::with(Beginning {
+    let harness = Harness::with(Beginning {
         config: RULES,
         flags: &[EVERYTHING, &accounts].concat(),
         // The accounts have fixed names.
@@ -152,12 +152,12 @@ async fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
         ..Beginning::default()
     })
     .await;
-    a_life(&stage).await;
-    other_rules(&stage).await;
-    the_end(&stage).await;
-    stage.until_deleted("g1").await;
+    a_life(&harness).await;
+    other_rules(&harness).await;
+    the_end(&harness).await;
+    harness.until_deleted("g1").await;
     let of_nodes = Filter::any().server("kubernetes").caller(NODE_CONTROLLER);
-    let written: BTreeSet<Right> = stage
+    let written: BTreeSet<Right> = harness
         .matching(&of_nodes.mutating())
         .iter()
         .map(right)
@@ -174,9 +174,9 @@ async fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
     }
     for status in [401, 403] {
         let refused = Filter::any().server("kubernetes").status(status);
-        let mut refused = stage.matching(&refused);
+        let mut refused = harness.matching(&refused);
         refused.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
         assert_eq!(refused, []);
     }
-    stage.end().await;
+    harness.end().await;
 }

@@ -10,12 +10,12 @@ use bowline_http::Random;
 use bowline_scenarios::objects::{UNINITIALIZED, has_taint, labels};
 use bowline_scenarios::seeds::assert_same;
 use bowline_scenarios::talos::{Beginning, ENDPOINT};
-use bowline_scenarios::{TestCluster, only_in_memory, play, play_seeds, refuse};
-use bowline_simulator_talos::{Access, MachineSpec, Stage as At};
+use bowline_scenarios::{TestCluster, only_in_memory, refuse, run_scenario, run_seeds};
+use bowline_simulator_talos::{Access, MachineSpec, Stage};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::stage::{OFTEN, Stage, cloud_platform};
+use crate::harness::{Harness, OFTEN, cloud_platform};
 
 /// Seeds of one ordinary run.
 const SEEDS: u64 = 5;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const LIFETIME: Duration = Duration::from_secs(120);
 
 struct Run {
-    stage: Stage,
+    harness: Harness,
     random: Random,
     joined: u64,
     /// When machines joined that may not know themselves yet.
@@ -46,7 +46,7 @@ struct Run {
 
 impl Run {
     async fn new(seed: u64) -> Self {
-        let mut stage = Stage::idle(Beginning {
+        let mut harness = Harness::idle(Beginning {
             seed,
             cluster: CLUSTER,
             config: RULES,
@@ -55,51 +55,53 @@ impl Run {
         })
         .await;
         let second = MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane();
-        stage.cloud.add_machine(&second).unwrap();
-        stage.cloud.serve("cp2", "10.0.0.2");
-        let random = stage.world.random.fork();
-        renew(&stage);
-        stage.start().await;
+        harness.cloud.add_machine(&second).unwrap();
+        harness.cloud.serve("cp2", "10.0.0.2");
+        let random = harness.world.random.fork();
+        renew(&harness);
+        harness.start().await;
         Self {
-            stage,
+            harness,
             random,
             joined: 0,
             early: Vec::new(),
         }
     }
 
-    async fn play(mut self) -> String {
+    async fn run_scenario(mut self) -> String {
         for _ in 0..STEPS {
             self.step().await;
             let pause = Duration::from_millis(self.random.below(20_000));
-            self.stage.pass(pause).await;
+            self.harness.pass(pause).await;
             // Talos renews what it issues in time.
-            renew(&self.stage);
+            renew(&self.harness);
             self.learn();
         }
         self.mend().await;
         self.check();
-        let journal = self.stage.world.journal.clone();
-        self.stage.end().await;
+        let journal = self.harness.world.journal.clone();
+        self.harness.end().await;
         journal.transcript()
     }
 
     async fn step(&mut self) {
         match self.random.below(10) {
             0..4 => self.join(),
-            4 => self.with_one(|stage, name| stage.cloud.hang(name, true).unwrap()),
-            5 => self.with_one(|stage, name| stage.cloud.hang(name, false).unwrap()),
-            6 => self.with_one(|stage, name| stage.cloud.set_stage(name, At::Ready).unwrap()),
-            7 => self.stage.cloud.drop_connections(),
+            4 => self.with_one(|harness, name| harness.cloud.hang(name, true).unwrap()),
+            5 => self.with_one(|harness, name| harness.cloud.hang(name, false).unwrap()),
+            6 => {
+                self.with_one(|harness, name| harness.cloud.set_stage(name, Stage::Ready).unwrap());
+            }
+            7 => self.harness.cloud.drop_connections(),
             8 => {
                 let code = [409, 500, 503][usize::try_from(self.random.below(3)).unwrap()];
                 let rule = refuse(code, "PATCH", "/api/v1/nodes/*");
-                self.stage.fault(rule.times(1 + self.random.below(4)));
+                self.harness.fault(rule.times(1 + self.random.below(4)));
             }
             _ => {
-                self.stage.kill().await;
+                self.harness.kill().await;
                 // Whoever was killed holds the lease until it ends.
-                self.stage.start().await;
+                self.harness.start().await;
             }
         }
     }
@@ -109,52 +111,52 @@ impl Run {
         let number = self.joined;
         self.joined += 1;
         let (name, id) = (format!("w{number}"), format!("hcloud://{number}"));
-        let mut told = cloud_platform("hcloud", &id);
-        told.zone = format!("z{}", number % 3);
+        let mut reported = cloud_platform("hcloud", &id);
+        reported.zone = format!("z{}", number % 3);
         let own = [
             format!("eth0/10.8.0.{}/24", 10 + number),
             format!("eth0/2001:db8:a:{}::{:x}/64", number % 2, 16 + number),
         ];
         let own: Vec<&str> = own.iter().map(String::as_str).collect();
-        let machine = MachineSpec::named(&name, &own).platform(told);
+        let machine = MachineSpec::named(&name, &own).platform(reported);
         let early = self.random.below(2) == 0;
         let machine = machine.stage(if early {
-            At::MetadataPartial
+            Stage::MetadataPartial
         } else {
-            At::Ready
+            Stage::Ready
         });
-        self.stage.cloud.add_machine(&machine).unwrap();
-        self.stage.join(&name);
-        let now = self.stage.world.clock.now();
+        self.harness.cloud.add_machine(&machine).unwrap();
+        self.harness.join(&name);
+        let now = self.harness.world.clock.now();
         self.early.extend(early.then_some((name, now)));
     }
 
     /// Clouds tell machines what they are before anybody loses patience.
     fn learn(&mut self) {
-        let stage = &self.stage;
+        let harness = &self.harness;
         self.early.retain(|(name, joined)| {
-            let waits = stage.since(*joined) < PATIENCE;
+            let waits = harness.since(*joined) < PATIENCE;
             if !waits {
-                stage.cloud.set_stage(name, At::Ready).unwrap();
+                harness.cloud.set_stage(name, Stage::Ready).unwrap();
             }
             waits
         });
     }
 
-    fn with_one(&self, work: impl FnOnce(&Stage, &str)) {
+    fn with_one(&self, work: impl FnOnce(&Harness, &str)) {
         if self.joined > 0 {
             let name = format!("w{}", self.random.below(self.joined));
-            work(&self.stage, &name);
+            work(&self.harness, &name);
         }
     }
 
     /// Nothing is wrong any more, and everything comes right.
     async fn mend(&self) {
-        self.stage.world.faults.clear();
+        self.harness.world.faults.clear();
         for number in 0..self.joined {
             let name = format!("w{number}");
-            self.stage.cloud.hang(&name, false).unwrap();
-            self.stage.cloud.set_stage(&name, At::Ready).unwrap();
+            self.harness.cloud.hang(&name, false).unwrap();
+            self.harness.cloud.set_stage(&name, Stage::Ready).unwrap();
         }
         let is_done = |it: &TestCluster, name: &str| {
             let ranges = it.find(name).unwrap_or_default()["spec"]["podCIDRs"].is_array();
@@ -163,8 +165,8 @@ impl Run {
         for number in 0..self.joined {
             let name = format!("w{number}");
             let what = format!("{name} is initialised and has pod ranges");
-            self.stage.until(&what, |it| is_done(it, &name)).await;
-            renew(&self.stage);
+            self.harness.until(&what, |it| is_done(it, &name)).await;
+            renew(&self.harness);
         }
     }
 
@@ -172,7 +174,7 @@ impl Run {
         let mut blocks = BTreeSet::new();
         for number in 0..self.joined {
             let name = format!("w{number}");
-            let node = self.stage.node(&name);
+            let node = self.harness.node(&name);
             let network = ["2001:db8:a:", "2001:db8:a:1:"][usize::try_from(number % 2).unwrap()];
             let given = node["spec"]["podCIDRs"].as_array().unwrap();
             let block = given[1].as_str().unwrap();
@@ -182,7 +184,7 @@ impl Run {
             }
             let zone = format!("z{}", number % 3);
             assert_eq!(labels(&node)["topology.kubernetes.io/zone"], zone);
-            for version in self.stage.versions(&name) {
+            for version in self.harness.versions(&name) {
                 assert_own(&version, number);
             }
         }
@@ -197,25 +199,25 @@ fn assert_own(node: &Value, number: u64) {
     assert!(has_taint(node, UNINITIALIZED) || has_taint(node, RACK));
 }
 
-fn renew(stage: &Stage) {
+fn renew(harness: &Harness) {
     let access = Access::reader(&[ENDPOINT, "10.0.0.2"]).lifetime(LIFETIME);
-    stage.cloud.give(&access);
+    harness.cloud.give(&access);
 }
 
 async fn run(seed: u64) -> String {
     let run = Run::new(seed).await;
-    Box::pin(run.play()).await
+    Box::pin(run.run_scenario()).await
 }
 
 /// Plays one seed, and gives its transcript.
-fn played(seed: u64) -> String {
-    play!(async || run(seed).await)
+fn ended(seed: u64) -> String {
+    run_scenario!(async || run(seed).await)
 }
 
 #[test]
 fn whatever_goes_wrong_every_node_gets_what_is_its_own() {
     let reason = "each of the seeds takes minutes of the clock";
-    play_seeds!(reason, 0..SEEDS, async |seed| run(seed).await);
+    run_seeds!(reason, 0..SEEDS, async |seed| run(seed).await);
 }
 
 #[test]
@@ -223,7 +225,7 @@ fn the_same_seed_gives_the_same_transcript() {
     if !only_in_memory("a real server never does the same twice") {
         return;
     }
-    let (first, second) = (played(4), played(4));
+    let (first, second) = (ended(4), ended(4));
     assert_same(&first, &second);
     assert!(first.lines().count() > 500);
 }

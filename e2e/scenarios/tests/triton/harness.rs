@@ -1,7 +1,7 @@
 //! A cluster, a simulated data center, kubelets on its machines, and the manager between them.
 
 use bowline_scenarios::objects::{known, labels};
-use bowline_scenarios::triton::{self, Site};
+use bowline_scenarios::triton::{self, CloudHarness};
 use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::journal::Filter;
 use bowline_simulator_triton::{Fixture, MachineSpec, machine_id};
@@ -27,9 +27,9 @@ pub(crate) fn name(number: u32) -> String {
 }
 
 /// Everything that is up.
-pub(crate) struct Harness(Site);
+pub(crate) struct Harness(CloudHarness);
 
-bowline_scenarios::harness!(Harness, 0: Site);
+bowline_scenarios::harness!(Harness, 0: CloudHarness);
 
 impl Harness {
     /// With machines `k8s-1` to `k8s-<count>`, and the manager running.
@@ -44,7 +44,7 @@ impl Harness {
         test
     }
 
-    /// The same without the manager, for [`Site::start`], and with further arguments.
+    /// The same without the manager, for [`CloudHarness::start`], and with further arguments.
     pub(crate) async fn idle(count: u32, file: &str, arguments: &[&str]) -> Self {
         Self::idle_as(&triton::role(), count, file, arguments).await
     }
@@ -56,13 +56,13 @@ impl Harness {
         file: &str,
         arguments: &[&str],
     ) -> Self {
-        let site = Self::site(manifest, count, file, arguments).await;
-        Self(site.with_monitor())
+        let inner = Self::inner(manifest, count, file, arguments).await;
+        Self(inner.with_monitor())
     }
 
-    async fn site(manifest: &[Value], count: u32, file: &str, arguments: &[&str]) -> Site {
+    async fn inner(manifest: &[Value], count: u32, file: &str, arguments: &[&str]) -> CloudHarness {
         let machines = (1..=count).map(|number| MachineSpec::named(&name(number)).id(&id(number)));
-        let scene = Fixture {
+        let fixture = Fixture {
             machines: machines.collect(),
             ..Fixture::default()
         };
@@ -70,13 +70,13 @@ impl Harness {
         let often: &[&str] = if is_real() { &often } else { &[] };
         let arguments = [often, arguments].concat();
         let seed = Setup::default().seed;
-        let site = Site::set_up_as(manifest, seed, scene, file, &arguments).await;
-        site.with_kubelets()
+        let inner = CloudHarness::set_up_as(manifest, seed, fixture, file, &arguments).await;
+        inner.with_kubelets()
     }
 
     /// The same without anybody who looks after kubelets: nodes stay as they are put.
     pub(crate) async fn without_monitor(count: u32, file: &str) -> Self {
-        Self(Self::site(&triton::role(), count, file, &[]).await)
+        Self(Self::inner(&triton::role(), count, file, &[]).await)
     }
 
     /// The kubelet of that machine comes up.

@@ -24,7 +24,7 @@ async fn a_stopped_machine_taints_its_node_until_it_runs_and_is_ready_again() {
     test.cloud.start("k8s-1").unwrap();
     test.until_ready("k8s-1", "True").await;
     test.shutdown_taint("k8s-1", false).await;
-    assert_eq!(test.told("k8s-1", "DeletingNode"), 0);
+    assert_eq!(test.event_count("k8s-1", "DeletingNode"), 0);
     test.end().await;
 }
 
@@ -67,7 +67,7 @@ async fn a_machine_that_is_not_found_is_gone_only_if_a_whole_list_says_so_too() 
     test.until_listed(2).await;
     test.long(A_WHILE).await;
     assert!(test.find("k8s-1").is_some());
-    assert_eq!(test.told("k8s-1", "DeletingNode"), 0);
+    assert_eq!(test.event_count("k8s-1", "DeletingNode"), 0);
     test.world.faults.clear();
     test.until_deleted("k8s-1").await;
     test.end().await;

@@ -44,7 +44,7 @@ async fn a_new_node_gets_its_id_its_addresses_its_labels_and_loses_the_taint() {
     ] {
         assert_eq!(label(&node, key), value, "{key}");
     }
-    assert_eq!(test.told("k8s-1", "Synced"), 1);
+    assert_eq!(test.event_count("k8s-1", "Synced"), 1);
     test.end().await;
 }
 
@@ -110,7 +110,7 @@ async fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_delete
     test.long(A_WHILE).await;
     for name in ["k8s-1", "k8s-2", "k8s-3"] {
         assert!(test.find(name).is_some(), "{name}");
-        assert_eq!(test.told(name, "DeletingNode"), 0);
+        assert_eq!(test.event_count(name, "DeletingNode"), 0);
     }
     test.cloud.set_quirks(|quirks| quirks.names_down = false);
     test.until_deleted("k8s-3").await;

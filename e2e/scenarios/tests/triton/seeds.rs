@@ -8,7 +8,7 @@ use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service, text};
 use bowline_scenarios::seeds::pick;
 use bowline_scenarios::triton::section;
-use bowline_scenarios::{play_seeds, refuse};
+use bowline_scenarios::{refuse, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
@@ -248,5 +248,5 @@ async fn story(seed: u64) {
 
 #[test]
 fn after_the_dust_settles_every_service_is_served_and_nobody_elses_tag_is_lost() {
-    play_seeds!("it takes hours of the clock", 0..SEEDS, story);
+    run_seeds!("it takes hours of the clock", 0..SEEDS, story);
 }

@@ -48,7 +48,7 @@ impl ServiceHarness {
         let name = service["metadata"]["name"].as_str().unwrap().to_owned();
         self.create_service(service).await;
         self.until_published(&name).await;
-        self.until_told(&name, "EnsuredLoadBalancer").await;
+        self.until_event(&name, "EnsuredLoadBalancer").await;
         self.service(&name)
     }
 

@@ -36,8 +36,11 @@ async fn a_service_has_a_dns_name_of_all_nodes_until_it_is_deleted(test: Service
         targets.iter().all(|(it, _)| json!(it) == *port),
         "{targets:?}"
     );
-    let told = web["metadata"]["annotations"][format!("{PREFIX}status")].as_str();
-    assert!(told.is_some_and(|it| it.contains("80/TCP")), "{told:?}");
+    let reported = web["metadata"]["annotations"][format!("{PREFIX}status")].as_str();
+    assert!(
+        reported.is_some_and(|it| it.contains("80/TCP")),
+        "{reported:?}"
+    );
     test.delete_service("web").await;
     test.until_service_gone("web").await;
     assert_eq!(test.carried(), [const { Vec::<String>::new() }; 3]);
@@ -107,7 +110,7 @@ async fn a_restart_with_ten_services_writes_no_tag(mut test: ServiceHarness) {
     }
     for name in &names {
         test.until_published(name).await;
-        test.until_told(name, "EnsuredLoadBalancer").await;
+        test.until_event(name, "EnsuredLoadBalancer").await;
     }
     test.stop().await;
     let mark = test.mark();
@@ -129,7 +132,7 @@ async fn while_the_name_service_is_down_a_new_service_waits_and_gets_its_name_wh
     test.cloud.set_quirks(|quirks| quirks.names_down = true);
     let mark = test.mark();
     test.create_service(service("web")).await;
-    test.until_told("web", "SyncLoadBalancerFailed").await;
+    test.until_event("web", "SyncLoadBalancerFailed").await;
     assert_eq!(test.changes(mark), []);
     assert_eq!(test.entrances("web"), [""; 0]);
     test.cloud.set_quirks(|quirks| quirks.names_down = false);

@@ -2,7 +2,7 @@
 //! provider under the role of the original's chart.
 
 use bowline_scenarios::objects::{known, labels, node_info, ready};
-use bowline_scenarios::xenorchestra::Site;
+use bowline_scenarios::xenorchestra::CloudHarness;
 use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
@@ -65,7 +65,7 @@ pub(crate) fn wanted_labels() -> [(&'static str, &'static str); 11] {
     ]
 }
 
-fn scene() -> Fixture {
+fn fixture() -> Fixture {
     Fixture {
         pools: vec![
             PoolSpec::named("lab pool").id(PA),
@@ -93,9 +93,9 @@ fn scene() -> Fixture {
 }
 
 /// Everything that is up.
-pub(crate) struct Harness(Site);
+pub(crate) struct Harness(CloudHarness);
 
-bowline_scenarios::harness!(Harness, 0: Site);
+bowline_scenarios::harness!(Harness, 0: CloudHarness);
 
 impl Harness {
     /// With the original's command line and a file such as the original's: events are followed.
@@ -122,8 +122,8 @@ impl Harness {
         let often = ["--node-status-update-frequency=5s"];
         let often: &[&str] = if is_real() { &often } else { &[] };
         let arguments = [often, arguments].concat();
-        let site = Site::set_up(seed, scene(), settings, &arguments).await;
-        Self(site.with_kubelets().with_monitor())
+        let inner = CloudHarness::set_up(seed, fixture(), settings, &arguments).await;
+        Self(inner.with_kubelets().with_monitor())
     }
 
     /// The kubelet of VM1, which is told its address.

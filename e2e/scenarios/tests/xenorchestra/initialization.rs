@@ -34,7 +34,7 @@ async fn xenorchestra_case_80_a_new_node_is_told_of_once(test: Harness) {
     let wanted = "Normal Synced cloud-node-controller: Node synced successfully (1)";
     assert!(events.iter().any(|it| it == wanted), "{events:?}");
     test.rounds().await;
-    assert_eq!(test.told(NODE, "Synced"), 1);
+    assert_eq!(test.event_count(NODE, "Synced"), 1);
 }
 
 #[scenario]
@@ -129,17 +129,17 @@ async fn a_node_whose_vm_is_not_known_is_told_once_with_what_to_check() {
     let mut node = fresh(NODE);
     node["status"]["nodeInfo"] = node_info(NOBODY, "");
     test.create(node).await;
-    test.until_told(NODE, "MachineNotFound").await;
-    let told = test.message(NODE, "MachineNotFound").await;
+    test.until_event(NODE, "MachineNotFound").await;
+    let reported = test.message(NODE, "MachineNotFound").await;
     for words in [NOBODY, "by its UUID", "pool is connected"] {
-        assert!(told.contains(words), "{told}");
+        assert!(reported.contains(words), "{reported}");
     }
     let explained = test.explained(NODE).await;
     let advice = explained.split("What to do").nth(1).unwrap();
     assert!(advice.contains("by its UUID"), "{explained}");
     assert!(!advice.contains("the Node's name there"), "{explained}");
     test.long(A_WHILE).await;
-    assert_eq!(test.told(NODE, "MachineNotFound"), 1);
+    assert_eq!(test.event_count(NODE, "MachineNotFound"), 1);
     assert!(is_uninitialized(&test.node(NODE)));
     test.end().await;
 }
@@ -190,7 +190,7 @@ async fn xenorchestra_case_78_an_old_node_without_an_id_is_told_about_and_never_
     test.cloud.destroy(VM1).unwrap();
     test.long(A_WHILE).await;
     assert!(test.find(NODE).is_some());
-    assert_eq!(test.told(NODE, "DeletingNode"), 0);
+    assert_eq!(test.event_count(NODE, "DeletingNode"), 0);
     test.end().await;
 }
 

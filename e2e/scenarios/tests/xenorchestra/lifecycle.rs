@@ -47,7 +47,7 @@ async fn xenorchestra_case_47_a_ready_node_is_kept_whatever_is_said(test: Harnes
     test.cloud.destroy(VM1).unwrap();
     test.long(A_WHILE).await;
     assert!(test.find(NODE).is_some());
-    assert_eq!(test.told(NODE, "DeletingNode"), 0);
+    assert_eq!(test.event_count(NODE, "DeletingNode"), 0);
 }
 
 #[scenario]
@@ -61,7 +61,7 @@ async fn xenorchestra_case_48_a_disconnected_pool_deletes_nothing() {
         test.until_read(3).await;
         test.long(A_WHILE).await;
         assert_eq!(test.content(NODE), before);
-        assert_eq!(test.told(NODE, "DeletingNode"), 0);
+        assert_eq!(test.event_count(NODE, "DeletingNode"), 0);
         // It comes back without the VM: now that is proven.
         test.cloud.connect_pool(PA).unwrap();
         test.cloud.destroy(VM1).unwrap();

@@ -53,8 +53,8 @@ async fn xenorchestra_case_56_the_zone_follows_back_and_the_first_stays() {
         let node = test.node(NODE);
         assert_labels(&node, &[(BETA_ZONE, H1), (HOST_ID, H1)]);
         assert_labels(&node, &[(HOST_NAME, "xcp-1"), (FIRST_HOST, H1)]);
-        let told = test.until_synced(2).await;
-        assert_eq!(told, [zone_changed(H1, H2), zone_changed(H2, H1)]);
+        let reported = test.until_synced(2).await;
+        assert_eq!(reported, [zone_changed(H1, H2), zone_changed(H2, H1)]);
         test.end().await;
     };
     futures::join!(story(""), story("events: no\n"));
@@ -83,11 +83,11 @@ async fn xenorchestra_case_57_the_region_follows_to_another_pool_and_the_id_stay
         assert_labels(&node, &[(POOL_NAME, "dr-pool"), (FIRST_POOL, PA)]);
         assert_labels(&node, &[(ZONE, H3), (BETA_ZONE, H3), (FIRST_HOST, H1)]);
         assert_eq!(node["spec"]["providerID"], id1());
-        let mut told = test.until_synced(2).await;
-        told.sort();
+        let mut reported = test.until_synced(2).await;
+        reported.sort();
         let words = "Node w1 region changed (node VM pool changed)";
         let region = format!("Warning NodeRegionChanged: {words}: old={PA}, new={PB}");
-        assert_eq!(told, [region, zone_changed(H1, H3)]);
+        assert_eq!(reported, [region, zone_changed(H1, H3)]);
         test.end().await;
     };
     futures::join!(story(""), story("events: no\n"));
@@ -99,8 +99,8 @@ async fn xenorchestra_case_58_a_vm_that_grows_has_another_type(test: Harness) {
     test.cloud.resize(VM1, 4, 8 * GIB).unwrap();
     test.until_label(TYPE, "4vCPU-8GB").await;
     assert_labels(&test.node(NODE), &[(BETA_TYPE, "4vCPU-8GB")]);
-    let told = test.until_synced(1).await;
-    assert_eq!(told, [type_changed("4vCPU-4GB", "4vCPU-8GB")]);
+    let reported = test.until_synced(1).await;
+    assert_eq!(reported, [type_changed("4vCPU-4GB", "4vCPU-8GB")]);
 }
 
 #[scenario]
@@ -120,9 +120,9 @@ async fn xenorchestra_case_83_all_that_changed_is_one_write_and_an_event_for_eac
     test.until_synced(2).await;
     test.rounds().await;
     assert_eq!(test.writes_to("*").len(), writes + 1);
-    let mut told = test.synced();
-    told.sort();
+    let mut reported = test.synced();
+    reported.sort();
     let wanted = [type_changed("4vCPU-4GB", "2vCPU-8GB"), zone_changed(H1, H2)];
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
     test.end().await;
 }

@@ -27,13 +27,13 @@ async fn xenorchestra_case_86_the_originals_role_is_enough_and_nothing_is_refuse
     // The event about a server that does not answer, of the other group.
     test.fail("*", status(503));
     test.start().await;
-    let told = Filter::any()
+    let reported = Filter::any()
         .server("kubernetes")
         .path("/apis/events.k8s.io/v1/namespaces/kube-system/events*");
-    let told = test.until_called("the trouble is told", &told).await;
-    assert!(told.is_mutating());
+    let reported = test.until_called("the trouble is told", &reported).await;
+    assert!(reported.is_mutating());
     // On a real server other scenarios tell the same trouble.
-    assert!([200, 201, 409].contains(&told.status), "{told:?}");
+    assert!([200, 201, 409].contains(&reported.status), "{reported:?}");
     test.world.faults.clear();
     live(&test).await;
     // What the API server refused is asked there.

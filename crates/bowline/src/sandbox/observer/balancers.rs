@@ -20,7 +20,7 @@ pub(super) fn differences(
     };
     let mut lines = Vec::new();
     match (before, new.is_made) {
-        (None, false) => lines.push("is being made".to_owned()),
+        (None, false) => lines.push("is being created".to_owned()),
         (None, true) => lines.push("is there".to_owned()),
         (Some(old), true) if !old.is_made => lines.push("is ready".to_owned()),
         (Some(_), _) => {}
@@ -30,8 +30,8 @@ pub(super) fn differences(
     let lost = old.parts.difference(&new.parts);
     lines.extend(lost.map(|part| format!("lost {part}")));
     if !many {
-        lines.extend(members("got", &new.members, &old.members));
-        lines.extend(members("lost", &old.members, &new.members));
+        lines.extend(targets("got", &new.targets, &old.targets));
+        lines.extend(targets("lost", &old.targets, &new.targets));
     }
     let lines = lines.into_iter();
     lines
@@ -39,7 +39,7 @@ pub(super) fn differences(
         .collect()
 }
 
-/// What matters of that: that it comes and goes, and its members.
+/// What matters of that: that it comes and goes, and its targets.
 pub(super) fn main_differences(
     word: &str,
     before: Option<&Balancer>,
@@ -53,13 +53,13 @@ pub(super) fn main_differences(
     differences(word, before.as_ref(), after.as_ref(), false)
 }
 
-/// The members that only the first set has; nothing if there are none.
-fn members(verb: &str, these: &BTreeSet<String>, those: &BTreeSet<String>) -> Option<String> {
+/// The targets that only the first set has; nothing if there are none.
+fn targets(verb: &str, these: &BTreeSet<String>, those: &BTreeSet<String>) -> Option<String> {
     let names: Vec<&str> = these.difference(those).map(String::as_str).collect();
     match names.as_slice() {
         [] => None,
-        [name] => Some(format!("{verb} member {name}")),
-        names => Some(format!("{verb} members {}", names.join(", "))),
+        [name] => Some(format!("{verb} target {name}")),
+        names => Some(format!("{verb} targets {}", names.join(", "))),
     }
 }
 
@@ -67,13 +67,13 @@ fn members(verb: &str, these: &BTreeSet<String>, those: &BTreeSet<String>) -> Op
 mod tests {
     use super::*;
 
-    fn balancer(is_made: bool, parts: &[&str], members: &[&str]) -> Balancer {
+    fn balancer(is_made: bool, parts: &[&str], targets: &[&str]) -> Balancer {
         let set = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Balancer {
             name: "lb-1".to_owned(),
             is_made,
             parts: set(parts),
-            members: set(members),
+            targets: set(targets),
             ..Balancer::default()
         }
     }
@@ -89,7 +89,7 @@ mod tests {
                 None,
                 Some(&promised),
                 false,
-                &["NLB lb-1 is being made"][..],
+                &["NLB lb-1 is being created"][..],
             ),
             (None, Some(&made), false, &["NLB lb-1 is there"]),
             (Some(&promised), Some(&made), false, &["NLB lb-1 is ready"]),
@@ -100,7 +100,7 @@ mod tests {
                 &[
                     "NLB lb-1 got listener tcp/80",
                     "NLB lb-1 got pool tcp",
-                    "NLB lb-1 got members w-1, w-2",
+                    "NLB lb-1 got targets w-1, w-2",
                 ],
             ),
             (
@@ -109,8 +109,8 @@ mod tests {
                 false,
                 &[
                     "NLB lb-1 lost listener tcp/80",
-                    "NLB lb-1 got member w-3",
-                    "NLB lb-1 lost member w-1",
+                    "NLB lb-1 got target w-3",
+                    "NLB lb-1 lost target w-1",
                 ],
             ),
             (
@@ -127,11 +127,11 @@ mod tests {
         }
         assert_eq!(
             main_differences("a: NLB", Some(&whole), Some(&changed)),
-            ["a: NLB lb-1 got member w-3", "a: NLB lb-1 lost member w-1"]
+            ["a: NLB lb-1 got target w-3", "a: NLB lb-1 lost target w-1"]
         );
         assert_eq!(
             main_differences("a: NLB", None, Some(&whole)),
-            ["a: NLB lb-1 is there", "a: NLB lb-1 got members w-1, w-2"]
+            ["a: NLB lb-1 is there", "a: NLB lb-1 got targets w-1, w-2"]
         );
     }
 }

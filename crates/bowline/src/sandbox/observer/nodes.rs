@@ -153,29 +153,29 @@ mod tests {
             ready: "Unknown".into(),
             ..done.clone()
         };
-        let told = |before, after| -> Vec<String> {
+        let lines = |before, after| -> Vec<String> {
             differences("w", before, after)
                 .into_iter()
                 .map(|(_, text)| text)
                 .collect()
         };
         assert_eq!(
-            told(None, Some(&fresh)),
+            lines(None, Some(&fresh)),
             ["w registered, tainted as uninitialized"]
         );
         assert_eq!(
-            told(Some(&fresh), Some(&done)),
+            lines(Some(&fresh), Some(&done)),
             [
                 "w initialised: demo://1 (c2, z1, InternalIP 10.0.0.1)",
                 "w is Ready"
             ]
         );
         assert_eq!(
-            told(Some(&done), Some(&off)),
+            lines(Some(&done), Some(&off)),
             ["w is NotReady", "w got the shutdown taint"]
         );
-        assert_eq!(told(Some(&off), None), ["w is gone"]);
-        assert_eq!(told(Some(&done), Some(&done)), [""; 0]);
+        assert_eq!(lines(Some(&off), None), ["w is gone"]);
+        assert_eq!(lines(Some(&done), Some(&done)), [""; 0]);
         for (before, after, wanted) in [
             (None, Some(&fresh), &[][..]),
             (

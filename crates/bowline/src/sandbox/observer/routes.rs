@@ -14,7 +14,7 @@ pub(super) fn differences(
     let new = after
         .iter()
         .filter(|(range, to)| before.get(*range) != Some(*to));
-    let new = new.map(|(range, to)| format!("route to {range} is by {to}"));
+    let new = new.map(|(range, to)| format!("route to {range} goes via {to}"));
     gone.chain(new).map(|text| (Mark::Happened, text)).collect()
 }
 
@@ -30,7 +30,7 @@ mod tests {
                 .map(|(range, to)| ((*range).to_owned(), (*to).to_owned()))
                 .collect()
         };
-        let told: Vec<String> = differences(
+        let lines: Vec<String> = differences(
             &routes(&[
                 ("10.244.0.0/24", "10.20.0.2"),
                 ("10.244.1.0/24", "10.20.0.3"),
@@ -44,11 +44,11 @@ mod tests {
         .map(|(_, text)| text)
         .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 "route to 10.244.0.0/24 is gone",
-                "route to 10.244.1.0/24 is by 10.20.0.4",
-                "route to 10.99.0.0/16 is by 10.20.0.1",
+                "route to 10.244.1.0/24 goes via 10.20.0.4",
+                "route to 10.99.0.0/16 goes via 10.20.0.1",
             ]
         );
     }

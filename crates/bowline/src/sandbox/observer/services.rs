@@ -23,7 +23,7 @@ pub(super) fn name(service: &Service) -> String {
 }
 
 /// What the Service is called that an event is about; none if it is about something else.
-pub(super) fn told_about(event: &Event) -> Option<String> {
+pub(super) fn service_of(event: &Event) -> Option<String> {
     let about = &event.involved_object;
     let is_service = about.kind.as_deref() == Some("Service");
     let name = about.name.as_deref().filter(|_| is_service)?;
@@ -64,17 +64,20 @@ pub(super) fn differences(
     let mut tell = |mark, text: &str| lines.push((mark, format!("Service {name} {text}")));
     let nothing = ServiceView::default();
     match (before, after) {
-        (None, Some(_)) => tell(Mark::Happened, "wants a load balancer"),
+        (None, Some(_)) => tell(Mark::Happened, "asks for a load balancer"),
         (Some(_), None) => tell(Mark::Happened, "is gone"),
         _ => {}
     }
     if let Some(new) = after {
         let old = before.unwrap_or(&nothing);
         if new.deleting && !old.deleting {
-            tell(Mark::Happened, "is to go, and waits for its load balancer");
+            tell(
+                Mark::Happened,
+                "is being deleted, and waits for its load balancer",
+            );
         }
         match (old.addresses.is_empty(), new.addresses.is_empty()) {
-            (false, true) => tell(Mark::Happened, "shows no address any more"),
+            (false, true) => tell(Mark::Happened, "lost its address"),
             (_, false) if old.addresses != new.addresses => {
                 let text = format!("got its address: {}", new.addresses.join(", "));
                 tell(Mark::Good, &text);
@@ -131,9 +134,9 @@ mod tests {
             let mut event = Event::default();
             event.involved_object.namespace = Some(namespace.to_owned());
             event.involved_object.name = Some("web".to_owned());
-            assert_eq!(told_about(&event), None, "it may be about a Node");
+            assert_eq!(service_of(&event), None, "it may be about a Node");
             event.involved_object.kind = Some("Service".to_owned());
-            assert_eq!(told_about(&event).as_deref(), Some(wanted));
+            assert_eq!(service_of(&event).as_deref(), Some(wanted));
         }
     }
 
@@ -148,7 +151,7 @@ mod tests {
             deleting: true,
             ..served.clone()
         };
-        let told = |before, after| -> Vec<String> {
+        let lines = |before, after| -> Vec<String> {
             let lines = differences("web", before, after).into_iter();
             lines.map(|(_, text)| text).collect()
         };
@@ -156,7 +159,7 @@ mod tests {
             (
                 None,
                 Some(&fresh),
-                &["Service web wants a load balancer"][..],
+                &["Service web asks for a load balancer"][..],
             ),
             (
                 Some(&fresh),
@@ -167,16 +170,16 @@ mod tests {
             (
                 Some(&served),
                 Some(&leaving),
-                &["Service web is to go, and waits for its load balancer"],
+                &["Service web is being deleted, and waits for its load balancer"],
             ),
             (
                 Some(&served),
                 Some(&fresh),
-                &["Service web shows no address any more"],
+                &["Service web lost its address"],
             ),
             (Some(&leaving), None, &["Service web is gone"]),
         ] {
-            assert_eq!(told(before, after), wanted);
+            assert_eq!(lines(before, after), wanted);
         }
     }
 }

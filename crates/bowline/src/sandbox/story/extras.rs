@@ -7,7 +7,7 @@ use anyhow::Result;
 use bowline_simulator::sandbox::Extras;
 use tokio::time::{Instant, sleep};
 
-use super::services::{SERVICE, addresses_of, members_of};
+use super::services::{SERVICE, addresses_of, targets_of};
 use super::{PATIENCE, Story};
 use crate::sandbox::observer::Views;
 
@@ -23,7 +23,10 @@ impl Story {
         let Some(name) = addresses.first() else {
             return;
         };
-        let (answer, machines) = (self.stage.cloud().addresses_of(name), self.stage.machines());
+        let (answer, machines) = (
+            self.harness.cloud().addresses_of(name),
+            self.harness.machines(),
+        );
         let (count, dig) = (machines.len(), &extras.dig);
         let what = format!("its name is answered with {count} addresses: {dig} {name}");
         let otherwise = format!("the DNS answers with {answer:?}");
@@ -35,18 +38,18 @@ impl Story {
         self.begin(
             &format!("A Service of the class {class} is created: {SHOP}"),
             &[
-                "Bowline makes a machine for it that does nothing but send to the nodes, and",
+                "Bowline creates a machine that only forwards to the nodes, and",
                 "publishes the machine's address once it runs.",
             ],
         );
-        self.stage.create_service_of(SHOP, Some(class)).await?;
+        self.harness.create_service_of(SHOP, Some(class)).await?;
         self.expect("the Service gets the address of its machine", |views| {
-            !addresses_of(views, SHOP).is_empty() && views.has_told(SHOP, "EnsuredLoadBalancer")
+            !addresses_of(views, SHOP).is_empty() && views.has_event(SHOP, "EnsuredLoadBalancer")
         })
         .await;
-        let machines = self.stage.machines().to_vec();
-        self.expect("the machine sends to every node", move |views| {
-            members_of(views, SHOP).is_some_and(|it| it.iter().eq(sorted(&machines)))
+        let machines = self.harness.machines().to_vec();
+        self.expect("the machine forwards to every node", move |views| {
+            targets_of(views, SHOP).is_some_and(|it| it.iter().eq(sorted(&machines)))
         })
         .await;
         Ok(())
@@ -59,24 +62,27 @@ impl Story {
         );
         let before = self.observer.now();
         let id = before.balancer_of(SHOP).map(|(id, _)| id.clone());
-        self.stage.delete_service(SHOP).await?;
-        self.expect("the machine goes, and the Service after it", move |views| {
-            let gone = |id: &String| !views.has_balancer(id);
-            !views.services.contains_key(SHOP) && id.as_ref().is_none_or(gone)
-        })
+        self.harness.delete_service(SHOP).await?;
+        self.expect(
+            "the machine is deleted, and then the Service",
+            move |views| {
+                let gone = |id: &String| !views.has_balancer(id);
+                !views.services.contains_key(SHOP) && id.as_ref().is_none_or(gone)
+            },
+        )
         .await;
         Ok(())
     }
 
     pub(super) async fn pods_are_routed(&mut self) -> Result<()> {
         self.begin(
-            "Machines of the fabric learn where pods are",
+            "The fabric network gets routes to pods",
             &[
-                "Each node has a range of pod addresses, and the fabric network a route for each;",
-                "what others have written there stays.",
+                "Each node has a pod CIDR; Bowline adds a route for each of them, and",
+                "leaves the routes of others as they are.",
             ],
         );
-        let machines = self.stage.machines().len();
+        let machines = self.harness.machines().len();
         self.expect(
             "there is one route for each node, and somebody else's is still there",
             move |views| routes_to_pods(views) == machines && views.routes.len() == machines + 1,
@@ -86,7 +92,7 @@ impl Story {
     }
 
     pub(super) async fn routes_have_followed(&mut self) {
-        let machines = self.stage.machines().len();
+        let machines = self.harness.machines().len();
         self.expect("routes have followed the nodes", move |views| {
             routes_to_pods(views) == machines && views.routes.len() == machines + 1
         })
@@ -98,21 +104,21 @@ impl Story {
         self.begin(
             "Prometheus asks where to find metrics of machines",
             &[&format!(
-                "Bowline tells it at {page}, and keeps the certificate that the data center asks for."
+                "Bowline lists them at {page}, and manages the certificate that the data center requires."
             )],
         );
         let nodes = self.observer.now().nodes;
-        let machines = self.stage.machines().iter();
+        let machines = self.harness.machines().iter();
         let ids: Vec<String> = machines
             .filter_map(|name| nodes.get(name))
             .filter_map(|node| Some(node.provider_id.split_once("://")?.1.to_owned()))
             .collect();
         let named = self.page_names(page, &ids).await;
-        let what = format!("{page} names the {} machines of nodes", ids.len());
-        self.judge(named, &what, &format!("{page} does not name all machines"));
-        let kept = self.stage.is_kept(extras.kept).await?;
+        let what = format!("{page} lists the {} machines of nodes", ids.len());
+        self.judge(named, &what, &format!("{page} does not list all machines"));
+        let kept = self.harness.is_kept(extras.kept).await?;
         let (secret, scrape) = extras.kept;
-        let what = format!("Secret {secret} and ConfigMap {scrape} are there for it");
+        let what = format!("Secret {secret} and ConfigMap {scrape} exist");
         self.judge(kept, &what, &format!("{secret} or {scrape} is missing"));
         Ok(())
     }
@@ -122,7 +128,7 @@ impl Story {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             self.display.waiting(page, begun.elapsed());
-            if let Ok((true, text)) = self.stage.page(page).await
+            if let Ok((true, text)) = self.harness.page(page).await
                 && !ids.is_empty()
                 && ids.iter().all(|id| text.contains(id.as_str()))
             {

@@ -11,13 +11,13 @@ const LOOKS: usize = 4;
 
 impl Story {
     pub(super) async fn a_machine_moves(&mut self, pools: &dyn Pools) -> Result<()> {
-        let Some(name) = self.stage.machines().first().cloned() else {
+        let Some(name) = self.harness.machines().first().cloned() else {
             return Ok(());
         };
         self.begin(
             &format!("{name} migrates to another host"),
             &[
-                "The host is the zone of its node. The cloud's events tell of the move, so that",
+                "The host is the zone of its node. Bowline follows the cloud's events, so that",
                 "the labels follow within seconds.",
             ],
         );
@@ -32,19 +32,19 @@ impl Story {
 
     /// A machine falls silent while the cloud cannot see it: this looks as if it were gone.
     pub(super) async fn the_pool_is_disconnected(&mut self, pools: &dyn Pools) -> Result<()> {
-        let Some(name) = self.stage.machines().first().cloned() else {
+        let Some(name) = self.harness.machines().first().cloned() else {
             return Ok(());
         };
         self.begin(
             &format!("The cloud loses the connection to the pool, and {name} is powered off"),
             &[
-                "Whoever asks for a machine of that pool is told that there is none. That is no proof:",
+                "The cloud now answers that the pool's machines do not exist. That is no proof:",
                 "the pool is not there either.",
             ],
         );
-        let before = self.stage.not_found();
+        let before = self.harness.not_found();
         pools.disconnect()?;
-        self.stage.stop(&name)?;
+        self.harness.stop(&name)?;
         self.expect(&format!("{name} is NotReady"), |views| {
             let node = views.nodes.get(&name);
             node.is_some_and(|it| it.ready != "True")
@@ -54,7 +54,7 @@ impl Story {
         // Time enough for the node to be old enough to be deleted, and for more than two looks then.
         let looks = guard.looks_apart * 3;
         let time = looks + guard.node_age.saturating_sub(self.begun.elapsed());
-        let all: Vec<String> = self.stage.machines().to_vec();
+        let all: Vec<String> = self.harness.machines().to_vec();
         self.expect_throughout(time, "nothing is deleted, and nothing tainted", |views| {
             all.iter().all(|name| {
                 let node = views.nodes.get(name);
@@ -62,8 +62,8 @@ impl Story {
             })
         })
         .await;
-        let said = self.stage.not_found() - before;
-        let what = format!("although the cloud answered {said} times that there is no such thing");
+        let said = self.harness.not_found() - before;
+        let what = format!("although the cloud answered 404 {said} times");
         self.judge(said >= LOOKS, &what, "nobody asked the cloud about it");
         pools.connect()?;
         self.expect(
@@ -71,7 +71,7 @@ impl Story {
             |views| views.nodes.get(&name).is_some_and(|it| it.shut_down),
         )
         .await;
-        self.stage.start(&name)?;
+        self.harness.start(&name)?;
         self.expect(&format!("{name} is Ready again"), |views| {
             let node = views.nodes.get(&name);
             node.is_some_and(|it| !it.shut_down && it.ready == "True")

@@ -17,21 +17,21 @@ impl Story {
         self.begin(
             &format!("A Service of type LoadBalancer is created: {SERVICE}"),
             &[
-                "Bowline holds it with a finalizer and",
-                &format!("makes a {balancer} for it {behind};"),
-                "it publishes the address when the cloud says that all of it works.",
+                "Bowline adds its finalizer,",
+                &format!("creates a {balancer} {behind},"),
+                "and publishes the address once the cloud reports that all of it works.",
             ],
         );
-        self.stage.create_service(SERVICE).await?;
+        self.harness.create_service(SERVICE).await?;
         self.expect(
-            "the Service gets its address, and an event tells",
-            |views| !addresses(views).is_empty() && views.has_told(SERVICE, "EnsuredLoadBalancer"),
+            "the Service gets its address, and an event reports it",
+            |views| !addresses(views).is_empty() && views.has_event(SERVICE, "EnsuredLoadBalancer"),
         )
         .await;
-        let machines = self.stage.machines().to_vec();
+        let machines = self.harness.machines().to_vec();
         self.expect(
-            &format!("every node is a member of its {balancer}; the foreign one is not"),
-            move |views| has_members(views, &machines),
+            &format!("every node is a target of its {balancer}; the foreign one is not"),
+            move |views| has_targets(views, &machines),
         )
         .await;
         Ok(())
@@ -39,7 +39,7 @@ impl Story {
 
     /// The oldest machine makes room for a new one.
     pub(super) async fn a_node_is_replaced(&mut self, balancer: Option<Words>) -> Result<()> {
-        let Some(old) = self.stage.machines().first().cloned() else {
+        let Some(old) = self.harness.machines().first().cloned() else {
             return Ok(());
         };
         let note = balancer.map(|words| {
@@ -49,29 +49,29 @@ impl Story {
         let notes: Vec<&str> = note.as_deref().into_iter().collect();
         self.begin(&format!("{old} is replaced by a new machine"), &notes);
         let before = addresses(&self.observer.now());
-        let new = self.stage.boot_machine()?;
+        let new = self.harness.boot_machine()?;
         self.expect(&format!("{new} joins, and is Ready"), |views| {
             views.nodes.get(&new).is_some_and(|it| it.ready == "True")
         })
         .await;
         if balancer.is_some() {
-            let machines = self.stage.machines().to_vec();
+            let machines = self.harness.machines().to_vec();
             self.expect(
-                &format!("{new} is a member while {old} still is one"),
-                move |views| has_members(views, &machines),
+                &format!("{new} is a target while {old} still is one"),
+                move |views| has_targets(views, &machines),
             )
             .await;
         }
-        self.stage.retire(&old).await?;
+        self.harness.retire(&old).await?;
         self.expect(&format!("{old} is gone from the cluster"), |views| {
             !views.nodes.contains_key(&old)
         })
         .await;
         if balancer.is_some() {
-            let machines = self.stage.machines().to_vec();
+            let machines = self.harness.machines().to_vec();
             self.expect(
-                &format!("{old} is no member any more, and the address is the same"),
-                move |views| has_members(views, &machines) && addresses(views) == before,
+                &format!("{old} is no longer a target, and the address is the same"),
+                move |views| has_targets(views, &machines) && addresses(views) == before,
             )
             .await;
         }
@@ -89,14 +89,14 @@ impl Story {
         );
         let before = self.observer.now();
         let id = before.balancer_of(SERVICE).map(|(id, _)| id.clone());
-        self.stage.delete_service(SERVICE).await?;
+        self.harness.delete_service(SERVICE).await?;
         self.expect(
-            &format!("the {balancer} goes, and the Service after it"),
+            &format!("the {balancer} is deleted, and then the Service"),
             move |views| {
                 let gone = |id: &String| !views.has_balancer(id);
                 !views.services.contains_key(SERVICE)
                     && id.as_ref().is_none_or(gone)
-                    && views.has_told(SERVICE, "DeletedLoadBalancer")
+                    && views.has_event(SERVICE, "DeletedLoadBalancer")
             },
         )
         .await;
@@ -116,14 +116,14 @@ pub(super) fn addresses_of(views: &Views, service: &str) -> Vec<String> {
 }
 
 /// The machines behind a Service; none if there is no load balancer for it.
-pub(super) fn members_of<'a>(views: &'a Views, service: &str) -> Option<&'a BTreeSet<String>> {
-    views.balancer_of(service).map(|(_, it)| &it.members)
+pub(super) fn targets_of<'a>(views: &'a Views, service: &str) -> Option<&'a BTreeSet<String>> {
+    views.balancer_of(service).map(|(_, it)| &it.targets)
 }
 
 /// Whether these machines, and no others, are behind the Service.
-pub(super) fn has_members(views: &Views, machines: &[String]) -> bool {
+pub(super) fn has_targets(views: &Views, machines: &[String]) -> bool {
     views.balancer_of(SERVICE).is_some_and(|(_, balancer)| {
-        balancer.members.len() == machines.len()
-            && machines.iter().all(|it| balancer.members.contains(it))
+        balancer.targets.len() == machines.len()
+            && machines.iter().all(|it| balancer.targets.contains(it))
     })
 }

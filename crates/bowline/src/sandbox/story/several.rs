@@ -1,4 +1,4 @@
-//! The story of several clouds in one cluster, which one manager looks after.
+//! The story of several clouds in one cluster with one manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -9,13 +9,13 @@ use bowline_simulator::sandbox::Words;
 use tokio::time::{Instant, sleep};
 
 use super::{PATIENCE, Story};
-use crate::sandbox::cast::{DEFAULT, GUEST, GUEST_SYSTEM, JOINING, LOSING};
 use crate::sandbox::display::Mark;
+use crate::sandbox::harness::SandboxCloud;
 use crate::sandbox::observer::{CONFIGURATION, NodeView, Views};
-use crate::sandbox::stage::Site;
+use crate::sandbox::selection::{DEFAULT, GUEST, GUEST_SYSTEM, JOINING, LOSING};
 
-/// Nodes of nobody here, and their provider ids.
-const STRANGERS: [(&str, Option<&str>); 3] = [
+/// Nodes that no cloud here owns, and their provider IDs.
+const FOREIGN_NODES: [(&str, Option<&str>); 3] = [
     (
         "elsewhere",
         Some("aws:///eu-central-2a/i-0d5f3c1e9b7a24680"),
@@ -39,18 +39,18 @@ const DESCRIBED: &str = "node.cloudprovider.kubernetes.io/platform";
 const BETWEEN: Duration = Duration::from_millis(500);
 
 /// The nodes that a cloud has to have.
-struct Roll {
+struct ExpectedNodes {
     /// What their provider ids begin with.
     scheme: &'static str,
     /// Their names, and what their provider ids end with.
     nodes: Vec<(String, String)>,
 }
 
-impl Roll {
-    fn of(site: &Site) -> Self {
+impl ExpectedNodes {
+    fn of(cloud: &SandboxCloud) -> Self {
         Self {
-            scheme: site.kind.provider_id,
-            nodes: site.identities(),
+            scheme: cloud.kind.provider_id,
+            nodes: cloud.identities(),
         }
     }
 
@@ -87,12 +87,12 @@ impl Story {
     }
 
     fn one_configuration(&mut self) -> Result<()> {
-        let count = self.stage.sites().len() - 1;
+        let count = self.harness.clouds().len() - 1;
         self.begin(
             &format!("One manager, one configuration, {count} clouds"),
-            &["Secrets stand in files of their own."],
+            &["Secrets are in files of their own."],
         );
-        let path = self.stage.configuration();
+        let path = self.harness.configuration();
         self.display.say(&format!("   $ cat {}", path.display()));
         self.show_lines(&std::fs::read_to_string(path)?);
         Ok(())
@@ -105,40 +105,42 @@ impl Story {
     }
 
     async fn machines_boot_everywhere(&mut self) -> Result<()> {
-        let (each, strangers) = (self.nodes, STRANGERS.len());
+        let (each, foreign) = (self.nodes, FOREIGN_NODES.len());
         self.begin(
-            &format!("{each} machines boot in each cloud, and {strangers} nodes join that no cloud owns"),
+            &format!("{each} machines boot in each cloud, and {foreign} nodes join that no cloud owns"),
             &[
-                "No kubelet says which cloud it is at. The clouds are asked: a node is initialised by the",
+                "No kubelet reports its cloud. Bowline asks all clouds: a node is initialised by the",
                 &format!("only one that has its machine. One machine at {DEFAULT} runs {GUEST_SYSTEM}, which knows"),
-                "best what it is: it describes its node, and its cloud looks after it.",
+                "best what it is: it describes its node, and its cloud owns the node.",
                 &format!("The account {JOINING} is not in the configuration yet."),
             ],
         );
-        for site in self.site_names() {
+        for cloud in self.cloud_names() {
             for _ in 0..each {
-                self.stage.boot_machine_in(site)?;
+                self.harness.boot_machine_in(cloud)?;
             }
         }
-        let guest = self.stage.boot_guest_in(DEFAULT)?;
-        for (name, provider_id) in STRANGERS {
-            self.stage.join_stranger(name, provider_id)?;
+        let guest = self.harness.boot_guest_in(DEFAULT)?;
+        for (name, provider_id) in FOREIGN_NODES {
+            self.harness.join_foreign(name, provider_id)?;
         }
         self.clouds_have_their_nodes(|it| it != JOINING).await;
-        let what = format!("{guest} was described by {GUEST}, with the id that {DEFAULT} gave it");
+        let what = format!(
+            "{guest} was described by {GUEST}, with the provider ID that {DEFAULT} gave it"
+        );
         self.expect(&what, |views| {
             let node = views.nodes.get(&guest);
             node.is_some_and(|it| it.content.contains(DESCRIBED))
         })
         .await;
-        let waiting = self.stage.site(JOINING)?.machines().to_vec();
-        let what = format!("{} wait, too", waiting.join(", "));
+        let waiting = self.harness.cloud_named(JOINING)?.machines().to_vec();
+        let what = format!("{} stay uninitialized, too", waiting.join(", "));
         self.expect(&what, |views| {
             let waits = |name| views.nodes.get(name).is_some_and(|it| it.uninitialized);
             waiting.iter().all(waits)
         })
         .await;
-        self.strangers_are_left_alone().await;
+        self.foreign_nodes_are_left_alone().await;
         Ok(())
     }
 
@@ -146,25 +148,28 @@ impl Story {
     async fn an_account_comes_in(&mut self) -> Result<()> {
         self.begin(
             &format!(
-                "{JOINING}, a second account, comes into the file; the manager is not restarted"
+                "{JOINING}, a second account, is added to the file; the manager is not restarted"
             ),
-            &["The file is looked at every few seconds. One that is wrong is refused as a whole:"],
+            &["The file is checked every few seconds. An invalid one is refused as a whole:"],
         );
-        let plot = self.stage.plot()?;
-        let (all, lines) = (plot.configuration(|_| true), plot.lines_of(JOINING));
+        let manager_configuration = self.harness.manager_configuration()?;
+        let (all, lines) = (
+            manager_configuration.configuration(|_| true),
+            manager_configuration.lines_of(JOINING),
+        );
         let wrong = lines.replace(": {file:", ": {fiel:");
         self.show_lines(&wrong);
-        self.stage.reconfigure(&all.replace(&lines, &wrong))?;
-        self.expect("everything stays as it is", |views| {
-            views.has_told(CONFIGURATION, "ConfigurationRefused")
+        self.harness.reconfigure(&all.replace(&lines, &wrong))?;
+        self.expect("the previous configuration stays in use", |views| {
+            views.has_event(CONFIGURATION, "ConfigurationRefused")
         })
         .await;
-        self.display.note("Now without the mistake:");
+        self.display.note("Now without the error:");
         let right = lines.lines().filter(|line| !wrong.contains(line));
         self.show_lines(&right.collect::<Vec<_>>().join("\n"));
-        self.stage.reconfigure(&all)?;
-        self.expect("it is in use", |views| {
-            views.has_told(CONFIGURATION, "ConfigurationChanged")
+        self.harness.reconfigure(&all)?;
+        self.expect("the new configuration is in use", |views| {
+            views.has_event(CONFIGURATION, "ConfigurationChanged")
         })
         .await;
         self.clouds_have_their_nodes(|it| it == JOINING).await;
@@ -173,39 +178,42 @@ impl Story {
 
     /// Each of these clouds has initialised its own nodes.
     async fn clouds_have_their_nodes(&mut self, these: impl Fn(&str) -> bool) {
-        let sites = self.stage.sites().iter().filter(|it| these(it.name));
-        let rolls: Vec<(&str, &str, Roll)> = sites
-            .map(|it| (it.name, it.kind.server.name, Roll::of(it)))
+        let clouds = self.harness.clouds().iter().filter(|it| these(it.name));
+        let expected: Vec<(&str, &str, ExpectedNodes)> = clouds
+            .map(|it| (it.name, it.kind.server.name, ExpectedNodes::of(it)))
             .collect();
-        for (name, kind, roll) in rolls {
-            let names = roll.names();
+        for (name, kind, expected) in expected {
+            let names = expected.names();
             let what = format!("{name} ({kind}) has initialised {names}; they are Ready");
-            self.expect(&what, |views| roll.is_complete(views)).await;
+            self.expect(&what, |views| expected.is_complete(views))
+                .await;
         }
     }
 
-    async fn strangers_are_left_alone(&mut self) {
-        let names: Vec<&str> = STRANGERS.iter().map(|(name, _)| *name).collect();
+    async fn foreign_nodes_are_left_alone(&mut self) {
+        let names: Vec<&str> = FOREIGN_NODES.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
-        let what = format!("{names} still wait for somebody else");
+        let what = format!("{names} stay uninitialized: no configured cloud owns them");
         self.expect(&what, |views| {
             let waits = |it: &NodeView| it.uninitialized;
-            let mut all = STRANGERS.iter();
+            let mut all = FOREIGN_NODES.iter();
             all.all(|(name, _)| views.nodes.get(*name).is_some_and(waits))
         })
         .await;
         let path = |name: &str| format!("/api/v1/nodes/{name}*");
-        let writes = STRANGERS.iter();
-        let writes: usize = writes.map(|(name, _)| self.stage.writes(&path(name))).sum();
+        let writes = FOREIGN_NODES.iter();
+        let writes: usize = writes
+            .map(|(name, _)| self.harness.writes(&path(name)))
+            .sum();
         let otherwise = format!("Bowline wrote to foreign nodes {writes} times");
         self.judge(writes == 0, "Bowline wrote to none of them", &otherwise);
     }
 
     async fn a_node_is_explained(&mut self) -> Result<()> {
-        let machines = self.stage.site(DEFAULT)?.machines();
+        let machines = self.harness.cloud_named(DEFAULT)?.machines();
         let name = machines.last().cloned().unwrap_or_default();
-        self.begin(&format!("Whose is {name}, and why?"), &[]);
-        let (program, path) = (std::env::current_exe()?, self.stage.configuration());
+        self.begin(&format!("Which cloud owns {name}, and why?"), &[]);
+        let (program, path) = (std::env::current_exe()?, self.harness.configuration());
         let asked = format!("bowline explain node {name} --config {}", path.display());
         self.display.say(&format!("   $ {asked}"));
         let mut command = Command::new(program);
@@ -222,7 +230,7 @@ impl Story {
             format!("addresses and labels: described by {GUEST}"),
         ];
         let right = answer.status.success() && wanted.iter().all(|it| text.contains(it));
-        let what = format!("{DEFAULT} looks after it, and {GUEST} describes it");
+        let what = format!("{DEFAULT} owns it, and {GUEST} describes it");
         let error = String::from_utf8_lossy(&answer.stderr).into_owned();
         self.judge(right, &what, &format!("it is explained otherwise: {error}"));
         Ok(())
@@ -231,42 +239,45 @@ impl Story {
     async fn each_cloud_serves(&mut self) -> Result<()> {
         let (foreign, class) = FOREIGN_SERVICE;
         self.begin(
-            "Services: one for each cloud, one for whichever is the default, and one that is not for us",
+            "Services: one for each cloud, one for the default cloud, and one of a foreign class",
             &[
-                &format!("The class {CLASS}<name> says which cloud. Without one it is {DEFAULT}, as configured."),
-                &format!("Members are nodes of that cloud only. {foreign} has the class {class}."),
+                &format!("The class {CLASS}<name> selects the cloud. Without a class it is {DEFAULT}, as configured."),
+                &format!("Targets are nodes of that cloud only. {foreign} has the class {class}."),
             ],
         );
-        for (site, _) in self.serving() {
-            let class = format!("{CLASS}{site}");
-            let name = format!("{WEB}-{site}");
-            self.stage.create_service_of(&name, Some(&class)).await?;
+        for (cloud, _) in self.serving() {
+            let class = format!("{CLASS}{cloud}");
+            let name = format!("{WEB}-{cloud}");
+            self.harness.create_service_of(&name, Some(&class)).await?;
         }
-        self.stage.create_service(WEB).await?;
-        self.stage.create_service_of(foreign, Some(class)).await?;
-        for (site, words) in self.serving() {
-            self.is_served(&format!("{WEB}-{site}"), site, words)
+        self.harness.create_service(WEB).await?;
+        self.harness.create_service_of(foreign, Some(class)).await?;
+        for (cloud, words) in self.serving() {
+            self.is_served(&format!("{WEB}-{cloud}"), cloud, words)
                 .await?;
         }
-        if let Some((site, words)) = self.serving().into_iter().find(|it| it.0 == DEFAULT) {
-            self.is_served(WEB, site, words).await?;
+        if let Some((cloud, words)) = self.serving().into_iter().find(|it| it.0 == DEFAULT) {
+            self.is_served(WEB, cloud, words).await?;
         }
         let counted: Vec<(&str, usize)> = self
             .serving()
             .iter()
-            .map(|(site, _)| (*site, if *site == DEFAULT { 2 } else { 1 }))
+            .map(|(cloud, _)| (*cloud, if *cloud == DEFAULT { 2 } else { 1 }))
             .collect();
-        self.expect("no cloud has a load balancer for another", |views| {
-            let has = |site: &str| views.balancers.get(site).map_or(0, BTreeMap::len);
-            counted.iter().all(|(site, count)| has(site) == *count)
-        })
+        self.expect(
+            "no cloud has a load balancer for a Service of another cloud",
+            |views| {
+                let has = |cloud: &str| views.balancers.get(cloud).map_or(0, BTreeMap::len);
+                counted.iter().all(|(cloud, count)| has(cloud) == *count)
+            },
+        )
         .await;
         let shown = self.observer.now().services.get(foreign).cloned();
         let path = format!("/api/v1/namespaces/default/services/{foreign}*");
         let alone = shown.is_some_and(|it| it.addresses.is_empty());
         let what = format!("{foreign} was left alone");
         self.judge(
-            alone && self.stage.writes(&path) == 0,
+            alone && self.harness.writes(&path) == 0,
             &what,
             &format!("not so: {what}"),
         );
@@ -274,54 +285,59 @@ impl Story {
     }
 
     /// A Service has a load balancer of that cloud, with its nodes and nobody else behind it.
-    async fn is_served(&mut self, service: &str, site: &str, words: Words) -> Result<()> {
-        let machines = self.members(site)?;
+    async fn is_served(&mut self, service: &str, cloud: &str, words: Words) -> Result<()> {
+        let machines = self.targets(cloud)?;
         let names: Vec<&str> = machines.iter().map(String::as_str).collect();
         let (name, names) = (words.name, names.join(", "));
-        let what = format!("{service} has a {name} at {site}, before {names} and nobody else");
-        self.expect(&what, |views| is_before(views, (site, service), &machines))
+        let what = format!("{service} has a {name} at {cloud} with exactly the targets {names}");
+        self.expect(&what, |views| is_before(views, (cloud, service), &machines))
             .await;
         Ok(())
     }
 
     async fn one_cloud_fails(&mut self) -> Result<()> {
-        let lost = self.stage.site(LOSING)?.machines().first().cloned();
+        let lost = self
+            .harness
+            .cloud_named(LOSING)?
+            .machines()
+            .first()
+            .cloned();
         let lost = lost.unwrap_or_default();
         self.begin(
             &format!("{FAILING} fails: its API answers 503 to everything"),
             &[
                 "Meanwhile another machine boots in each cloud, a Service is created,",
-                &format!("{lost} is destroyed for good, and the foreign machines fall silent."),
+                &format!("{lost} is destroyed for good, and the foreign machines stop."),
             ],
         );
         let before = self.observer.now();
-        self.stage.set_down(FAILING, true)?;
+        self.harness.set_down(FAILING, true)?;
         let mut waiting = String::new();
-        for site in self.site_names() {
-            let name = self.stage.boot_machine_in(site)?;
-            if site == FAILING {
+        for cloud in self.cloud_names() {
+            let name = self.harness.boot_machine_in(cloud)?;
+            if cloud == FAILING {
                 waiting = name;
             }
         }
-        self.stage.silence_strangers();
-        self.stage.destroy_in(LOSING, &lost)?;
+        self.harness.stop_foreign();
+        self.harness.destroy_in(LOSING, &lost)?;
         let late = format!("late-{LOSING}");
         let class = format!("{CLASS}{LOSING}");
-        self.stage.create_service_of(&late, Some(&class)).await?;
-        let what = format!("readiness names {FAILING}, and no other cloud");
+        self.harness.create_service_of(&late, Some(&class)).await?;
+        let what = format!("/readyz reports {FAILING}, and no other cloud");
         let named = self.readiness_names(&[FAILING]).await;
         self.judge(named, &what, &format!("not so: {what}"));
         self.clouds_have_their_nodes(|it| it != FAILING).await;
-        if let Some((site, words)) = self.serving().into_iter().find(|it| it.0 == LOSING) {
-            self.is_served(&late, site, words).await?;
+        if let Some((cloud, words)) = self.serving().into_iter().find(|it| it.0 == LOSING) {
+            self.is_served(&late, cloud, words).await?;
         }
-        let what = format!("the Node of {lost} goes, on proof by {LOSING}");
+        let what = format!("the Node {lost} is deleted, on proof from {LOSING}");
         self.expect(&what, |views| !views.nodes.contains_key(&lost))
             .await;
         let what = format!(
-            "{waiting} waits for {FAILING}, whose nodes and load balancers are as they were"
+            "{waiting} stays uninitialized; nodes and load balancers of {FAILING} are unchanged"
         );
-        let nodes = self.stage.site(FAILING)?.machines().to_vec();
+        let nodes = self.harness.cloud_named(FAILING)?.machines().to_vec();
         self.expect(&what, |views| {
             let is_same = |name: &String| *name == waiting || same(&before, views, name);
             let waits = views.nodes.get(&waiting).is_some_and(|it| it.uninitialized);
@@ -330,18 +346,18 @@ impl Story {
                 && views.balancers.get(FAILING) == before.balancers.get(FAILING)
         })
         .await;
-        self.strangers_are_left_alone().await;
+        self.foreign_nodes_are_left_alone().await;
         Ok(())
     }
 
     async fn it_answers_again(&mut self) -> Result<()> {
         self.begin(&format!("{FAILING} answers again"), &[]);
-        self.stage.set_down(FAILING, false)?;
+        self.harness.set_down(FAILING, false)?;
         self.clouds_have_their_nodes(|it| it == FAILING).await;
-        if let Some((site, words)) = self.serving().into_iter().find(|it| it.0 == FAILING) {
-            self.is_served(WEB, site, words).await?;
+        if let Some((cloud, words)) = self.serving().into_iter().find(|it| it.0 == FAILING) {
+            self.is_served(WEB, cloud, words).await?;
         }
-        let what = "readiness has nothing to say against any cloud";
+        let what = "/readyz reports that all clouds are ok";
         let named = self.readiness_names(&[]).await;
         self.judge(named, what, &format!("not so: {what}"));
         Ok(())
@@ -349,7 +365,7 @@ impl Story {
 
     /// Whether readiness soon names these clouds as unhappy, and all others as well; shows what it says of them.
     async fn readiness_names(&self, unhappy: &[&str]) -> bool {
-        let names = self.site_names();
+        let names = self.cloud_names();
         let is_so = |text: &str| {
             let well = |name: &str| text.contains(&format!("[+]cloud-{name} "));
             let said = |name: &str| text.contains(&format!("]cloud-{name} "));
@@ -360,7 +376,7 @@ impl Story {
         let mut named = false;
         while !named && begun.elapsed() < PATIENCE {
             self.display.waiting("readiness", begun.elapsed());
-            match self.stage.page("/readyz?verbose").await {
+            match self.harness.page("/readyz?verbose").await {
                 Ok((_, text)) => last = text,
                 Err(error) => last = error.to_string(),
             }
@@ -369,35 +385,41 @@ impl Story {
                 sleep(BETWEEN).await;
             }
         }
-        let is_told = |line: &&str| line.contains("]cloud-") && !(named && unhappy.is_empty());
-        for line in last.lines().filter(is_told) {
+        let is_printed = |line: &&str| line.contains("]cloud-") && !(named && unhappy.is_empty());
+        for line in last.lines().filter(is_printed) {
             self.display
                 .line(Mark::Happened, &format!("/readyz: {line}"));
         }
         named
     }
 
-    fn site_names(&self) -> Vec<&'static str> {
-        self.stage.sites().iter().map(|it| it.name).collect()
+    fn cloud_names(&self) -> Vec<&'static str> {
+        self.harness.clouds().iter().map(|it| it.name).collect()
     }
 
-    /// The clouds with load balancers, and how they speak of them.
+    /// The clouds with load balancers, and what these are called.
     fn serving(&self) -> Vec<(&'static str, Words)> {
-        let sites = self.stage.sites().iter();
-        sites
+        let clouds = self.harness.clouds().iter();
+        clouds
             .filter_map(|it| Some((it.name, it.kind.balancer?)))
             .collect()
     }
 
-    fn members(&self, site: &str) -> Result<BTreeSet<String>> {
-        Ok(self.stage.site(site)?.machines().iter().cloned().collect())
+    fn targets(&self, cloud: &str) -> Result<BTreeSet<String>> {
+        Ok(self
+            .harness
+            .cloud_named(cloud)?
+            .machines()
+            .iter()
+            .cloned()
+            .collect())
     }
 }
 
 /// Whether a Service shows the address of a load balancer of that cloud, with these behind it and no others.
-fn is_before(views: &Views, (site, service): (&str, &str), machines: &BTreeSet<String>) -> bool {
-    let found = views.balancer_at(site, service);
-    found.is_some_and(|(_, it)| it.members == *machines)
+fn is_before(views: &Views, (cloud, service): (&str, &str), machines: &BTreeSet<String>) -> bool {
+    let found = views.balancer_at(cloud, service);
+    found.is_some_and(|(_, it)| it.targets == *machines)
 }
 
 /// Whether a node is in both views as it was.

@@ -2,13 +2,13 @@
 
 use ipnet::IpNet;
 
-use super::model::{Listener, Place};
+use super::model::{Listener, Slot};
 use super::{Pace, choice, exists, pools, port, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::{OrRefusal, Refusal};
-use crate::shelf::{Kept, Thing, keep};
+use crate::refusals::{OrRefusal, Refusal};
+use crate::shelf::{Kept, Patchable, keep};
 
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 /// Milliseconds of a timeout: at least something, at most 24 days, which fits 31 bits.
@@ -20,15 +20,15 @@ const CONNECT_TIMEOUT: u64 = 5_000;
 
 impl Listener {
     /// What it occupies of its load balancer.
-    pub(super) fn place(&self) -> Place {
-        Place::Listener {
+    pub(super) fn slot(&self) -> Slot {
+        Slot::Listener {
             protocol: self.protocol.clone(),
             port: self.protocol_port,
         }
     }
 }
 
-impl Thing for Listener {
+impl Patchable for Listener {
     const CHANGEABLE: &'static [&'static str] = &[
         "name",
         "allowed_cidrs",
@@ -108,13 +108,13 @@ impl Cloudscale {
             timeout_member_data_ms: timeout(fields, "timeout_member_data_ms", DATA_TIMEOUT)?,
             tags: fields.tags()?,
         };
-        let place = listener.place();
-        let same = |other: &Listener| other.balancer == balancer && other.place() == place;
+        let slot = listener.slot();
+        let same = |other: &Listener| other.balancer == balancer && other.slot() == slot;
         let owner = cloud.projects.get(project);
         if owner.is_some_and(|owner| owner.listeners.all().any(same)) {
-            return Err(exists(&place));
+            return Err(exists(&slot));
         }
-        self.admit(cloud, project, &balancer, Some(&place), pace)?;
+        self.admit(cloud, project, &balancer, Some(&slot), pace)?;
         Ok(keep(cloud, project, listener))
     }
 
@@ -126,8 +126,8 @@ impl Cloudscale {
         pace: Pace,
     ) -> OrRefusal {
         let listener = Listener::take(cloud, project, uuid)?;
-        let place = listener.place();
-        self.vacate(cloud, project, &listener.balancer, [place], pace);
+        let slot = listener.slot();
+        self.vacate(cloud, project, &listener.balancer, [slot], pace);
         Ok(())
     }
 }

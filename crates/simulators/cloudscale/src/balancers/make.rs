@@ -9,7 +9,7 @@ use super::{Pace, find};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::{OrRefusal, Refusal};
+use crate::refusals::{OrRefusal, Refusal};
 
 impl Cloudscale {
     pub(super) fn make_balancer(

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::model::{Member, Place, Pool};
+use super::model::{Member, Pool, Slot};
 use super::{Pace, exists, find, own_subnet, port, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::{OrRefusal, Refusal};
+use crate::refusals::{OrRefusal, Refusal};
 use crate::shelf::{Kept, owner};
 
 /// What a PATCH may change.
@@ -28,8 +28,8 @@ impl Member {
         Ok(())
     }
 
-    fn place(&self) -> Place {
-        Place::Member {
+    fn slot(&self) -> Slot {
+        Slot::Member {
             pool: self.pool.clone(),
             address: self.address,
             port: self.protocol_port,
@@ -78,14 +78,14 @@ impl Cloudscale {
             tags: fields.tags()?,
             known_from: pace.end(now, cloud.timings.load_balancers.check),
         };
-        let place = member.place();
+        let slot = member.slot();
         let pool = pool(cloud, project, within)?;
         let own = (member.address, member.protocol_port);
         let same = |other: &Member| (other.address, other.protocol_port) == own;
         let twice = pool.members.all().any(same);
         let balancer = pool.balancer.clone();
         if twice {
-            return Err(exists(&place));
+            return Err(exists(&slot));
         }
         let zone = find(cloud, project, &balancer)?.zone.clone();
         let network = &own_subnet(cloud, project, subnet)?.network;
@@ -94,7 +94,7 @@ impl Cloudscale {
             let message = format!("The subnet is not in the load balancer's zone {zone}.");
             return Err(Refusal::field("subnet", message));
         }
-        self.admit(cloud, project, &balancer, Some(&place), pace)?;
+        self.admit(cloud, project, &balancer, Some(&slot), pace)?;
         let uuid = member.uuid.clone();
         self::pool(cloud, project, within)?
             .members
@@ -130,7 +130,7 @@ impl Cloudscale {
         let pool = pool(cloud, project, within)?;
         let member = pool.members.remove(uuid).ok_or_else(Refusal::not_found)?;
         let balancer = pool.balancer.clone();
-        self.vacate(cloud, project, &balancer, [member.place()], pace);
+        self.vacate(cloud, project, &balancer, [member.slot()], pace);
         Ok(())
     }
 }

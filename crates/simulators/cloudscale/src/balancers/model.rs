@@ -49,7 +49,7 @@ bowline_simulator::words! {
 
 /// What a deleted child goes on occupying for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Slot {
     /// A port of the load balancer.
     Listener {
         protocol: String,
@@ -66,7 +66,7 @@ pub(crate) enum Place {
     },
 }
 
-impl Place {
+impl Slot {
     /// What would be made there.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -97,11 +97,11 @@ pub(crate) struct Balancer {
     /// What is shown whatever the state, for scenes.
     pub(crate) forced: Option<BalancerStatus>,
     /// What deleted children still occupy, and until when.
-    pub(crate) reserved: Vec<(Timestamp, Place)>,
+    pub(crate) reserved: Vec<(Timestamp, Slot)>,
     /// Writes that took effect.
     pub(crate) changes: u64,
     /// Writes wait here for each other.
-    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) write_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Balancer {
@@ -129,10 +129,10 @@ impl Balancer {
         }
     }
 
-    /// Whether something deleted still occupies that place.
-    pub(crate) fn is_reserved(&self, place: &Place, now: Timestamp) -> bool {
+    /// Whether something deleted still occupies that slot.
+    pub(crate) fn is_reserved(&self, slot: &Slot, now: Timestamp) -> bool {
         let mut reserved = self.reserved.iter();
-        reserved.any(|(until, taken)| now < *until && taken == place)
+        reserved.any(|(until, taken)| now < *until && taken == slot)
     }
 
     /// Its address of that version, if floating IPs can point to it.
@@ -195,9 +195,9 @@ pub(crate) fn script_for(project: &Project, member: &Member) -> Option<Health> {
     if scripts.is_empty() {
         return None;
     }
-    let place = format!("{}:{}", member.address, member.protocol_port);
+    let socket = format!("{}:{}", member.address, member.protocol_port);
     let address = member.address.to_string();
-    let found = [&member.uuid, &place, &address].map(|key| scripts.get(key));
+    let found = [&member.uuid, &socket, &address].map(|key| scripts.get(key));
     found.into_iter().flatten().next().copied()
 }
 

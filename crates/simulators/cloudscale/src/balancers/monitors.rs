@@ -1,12 +1,12 @@
 //! Health monitors.
 
-use super::model::{Http, Monitor, Place};
+use super::model::{Http, Monitor, Slot};
 use super::{Pace, choice, exists, pools, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::Cloud;
-use crate::refusal::{OrRefusal, Refusal};
-use crate::shelf::{Kept, Thing, keep, owner};
+use crate::refusals::{OrRefusal, Refusal};
+use crate::shelf::{Kept, Patchable, keep, owner};
 
 const TYPES: [&str; 6] = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
 const METHODS: [&str; 9] = [
@@ -20,7 +20,7 @@ const CHECKS: std::ops::RangeInclusive<u64> = 1..=10;
 /// The shortest delay between two checks by UDP.
 const UDP_DELAY: u64 = 3;
 
-impl Thing for Monitor {
+impl Patchable for Monitor {
     const CHANGEABLE: &'static [&'static str] = &[
         "delay_s",
         "timeout_s",
@@ -186,11 +186,11 @@ impl Cloudscale {
         monitor.check()?;
         let owner = cloud.projects.get(project);
         let twice = owner.is_some_and(|owner| owner.monitors.all().any(|m| m.pool == pool));
-        let place = Place::Monitor { pool };
+        let slot = Slot::Monitor { pool };
         if twice {
-            return Err(exists(&place));
+            return Err(exists(&slot));
         }
-        self.admit(cloud, project, &balancer, Some(&place), pace)?;
+        self.admit(cloud, project, &balancer, Some(&slot), pace)?;
         Ok(keep(cloud, project, monitor))
     }
 
@@ -202,8 +202,8 @@ impl Cloudscale {
         pace: Pace,
     ) -> OrRefusal {
         let monitor = Monitor::take(cloud, project, uuid)?;
-        let place = Place::Monitor { pool: monitor.pool };
-        self.vacate(cloud, project, &monitor.balancer, [place], pace);
+        let slot = Slot::Monitor { pool: monitor.pool };
+        self.vacate(cloud, project, &monitor.balancer, [slot], pace);
         Ok(())
     }
 }

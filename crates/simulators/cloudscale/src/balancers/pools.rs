@@ -1,17 +1,17 @@
 //! Pools.
 
-use super::model::{Place, Pool};
+use super::model::{Pool, Slot};
 use super::{Pace, choice, find, unknown};
 use crate::Cloudscale;
 use crate::fields::Fields;
 use crate::model::{Cloud, Collection};
-use crate::refusal::{OrRefusal, Refusal};
-use crate::shelf::{Kept, Thing, keep, owner};
+use crate::refusals::{OrRefusal, Refusal};
+use crate::shelf::{Kept, Patchable, keep, owner};
 
 const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
 const PROTOCOLS: [&str; 4] = ["tcp", "proxy", "proxyv2", "udp"];
 
-impl Thing for Pool {
+impl Patchable for Pool {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> OrRefusal {
@@ -65,7 +65,7 @@ impl Cloudscale {
         for listener in owner.listeners.all_mut() {
             if listener.pool.as_deref() == Some(uuid) {
                 listener.pool = None;
-                freed.push((listener.uuid.clone(), listener.place()));
+                freed.push((listener.uuid.clone(), listener.slot()));
             }
         }
         if survive {
@@ -74,9 +74,9 @@ impl Cloudscale {
         for (listener, _) in &freed {
             owner.listeners.remove(listener);
         }
-        let monitor = Place::Monitor { pool: pool.uuid };
-        let places = freed.into_iter().map(|(_, place)| place).chain([monitor]);
-        self.vacate(cloud, project, &pool.balancer, places, pace);
+        let monitor = Slot::Monitor { pool: pool.uuid };
+        let slots = freed.into_iter().map(|(_, slot)| slot).chain([monitor]);
+        self.vacate(cloud, project, &pool.balancer, slots, pace);
         Ok(())
     }
 }

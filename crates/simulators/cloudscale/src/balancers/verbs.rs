@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bowline_simulator::handle::{added, done};
+use bowline_simulator::control::{added, done};
 use bowline_simulator::timings::Timed;
 use serde_json::{Map, Value};
 

@@ -167,7 +167,7 @@ async fn the_cloud_answers_on_a_real_socket() {
         .plain(address)
         .await
         .unwrap();
-    let place = Place::Socket(server_running.local_addr().unwrap());
+    let place = ServerAddress::Socket(server_running.local_addr().unwrap());
     let client = Client::new(place, Some(DEFAULT_TOKEN));
     let made = client
         .call("POST", "/v1/servers", &server("a", json!({})))

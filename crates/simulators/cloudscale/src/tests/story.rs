@@ -1,5 +1,7 @@
 //! Time, faults and repeatability.
 
+use bowline_simulator::control::Control as _;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +78,10 @@ async fn story(seed: u64) -> String {
     let world = World::simulated(seed);
     let cloud = Cloudscale::new(&world, Config::default());
     let _server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
-    let client = Client::new(Place::Pipe(world.clone(), AUTHORITY), Some(DEFAULT_TOKEN));
+    let client = Client::new(
+        ServerAddress::Pipe(world.clone(), AUTHORITY),
+        Some(DEFAULT_TOKEN),
+    );
     cloud
         .add_balancer(&BalancerSpec::named("b").uuid("b1"))
         .unwrap();
@@ -322,7 +327,10 @@ async fn no_request_whatever_breaks_the_cloud() {
             body = better;
         }
         let body = body.to_string();
-        let (response, _) = sim.cloud.respond(&request.body(body.into()).unwrap());
+        let response = sim
+            .cloud
+            .respond(&request.body(body.into()).unwrap())
+            .response;
         *seen.entry(response.status().as_u16()).or_insert(0_u32) += 1;
         if response.status() == 201 {
             *made.entry(path).or_insert(0_u32) += 1;

@@ -33,9 +33,12 @@ async fn connect(it: &Harness) -> Result<Socket, tokio_tungstenite::tungstenite:
 }
 
 async fn register(socket: &mut Socket, parts: &[&str]) {
-    let wish = json!({ "resource": "vm", "subResources": parts });
-    socket.send(Message::text(wish.to_string())).await.unwrap();
-    // The wish has been heard once the pong is here.
+    let subscription = json!({ "resource": "vm", "subResources": parts });
+    socket
+        .send(Message::text(subscription.to_string()))
+        .await
+        .unwrap();
+    // The subscription has been heard once the pong is here.
     socket.send(Message::Ping("x".into())).await.unwrap();
     assert_eq!(
         socket.next().await.unwrap().unwrap(),
@@ -52,7 +55,7 @@ async fn frame(socket: &mut Socket) -> Value {
 async fn the_feed_tells_what_was_asked_for() {
     let it = Harness::new();
     let mut socket = connect(&it).await.unwrap();
-    // Before a valid wish nothing is told.
+    // Before a valid subscription nothing is told.
     it.cloud.rename("k8s-1", "other").unwrap();
     register(&mut socket, &["state", "zone_state"]).await;
     it.cloud.rename("other", "k8s-1").unwrap();

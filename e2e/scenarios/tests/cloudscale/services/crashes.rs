@@ -1,7 +1,7 @@
 //! A manager that dies between two steps, answers that get lost, and runs that are all the same.
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, play, refuse, scenario, status};
+use bowline_scenarios::{only_in_memory, refuse, run_scenario, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::BalancerInfo;
 use futures::future::join_all;
@@ -113,7 +113,7 @@ fn the_life_of_a_service_is_the_same_in_every_run() {
         return;
     }
     let transcript = || {
-        play!(async || {
+        run_scenario!(async || {
             let test = ServiceHarness::new().await;
             let trouble = Rule::new(status(503)).server("cloudscale");
             test.fault(trouble.on("POST", "*").times(3));

@@ -193,8 +193,8 @@ async fn cloudscale_defect_d29_the_finalizer_of_a_foreign_class_survives_deletio
         assert_eq!(test.service_writes(name), [], "{name}");
         // A class of ours without a cloud is told of; another's is none of our business.
         let events = test.events(name);
-        let told = events.iter().filter(|it| it.contains("UnknownCloud"));
-        assert_eq!(told.count(), events.len(), "{events:?}");
+        let reported = events.iter().filter(|it| it.contains("UnknownCloud"));
+        assert_eq!(reported.count(), events.len(), "{events:?}");
         assert_eq!(events.is_empty(), name == "old", "{events:?}");
     }
 }

@@ -58,7 +58,7 @@ async fn cloudscale_case_63_a_load_balancer_that_vanishes_meanwhile_is_deleted_w
     test.until_service_gone("web").await;
     assert_eq!(test.count_of("DELETE load-balancers -> 404"), 1);
     test.message("web", "DeletedLoadBalancer").await;
-    assert_eq!(test.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(test.event_count("web", "SyncLoadBalancerFailed"), 0);
 }
 
 #[scenario]
@@ -69,7 +69,7 @@ async fn cloudscale_case_81_what_is_gone_already_is_not_deleted(test: ServiceHar
     test.delete_service("web").await;
     test.until_service_gone("web").await;
     test.message("web", "DeletedLoadBalancer").await;
-    assert_eq!(test.told("web", "DeletingLoadBalancer"), 0);
+    assert_eq!(test.event_count("web", "DeletingLoadBalancer"), 0);
     assert_eq!(test.changes_from(mark), [""; 0]);
 }
 

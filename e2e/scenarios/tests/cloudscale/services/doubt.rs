@@ -45,7 +45,7 @@ async fn cloudscale_case_62_a_service_stays_while_the_cloud_cannot_be_read() {
         assert_eq!(finalizers(&test.service("web")), [FINALIZER], "{way:?}");
         assert_eq!(test.changes_from(mark), [""; 0], "{way:?}");
         assert_eq!(test.balancer().uuid, before.uuid, "{way:?}");
-        assert_eq!(test.told("web", "DeletedLoadBalancer"), 0, "{way:?}");
+        assert_eq!(test.event_count("web", "DeletedLoadBalancer"), 0, "{way:?}");
         test.world.faults.clear();
         test.until_service_gone("web").await;
         assert_eq!(test.cloud.balancers(), [], "{way:?}");

@@ -45,8 +45,8 @@ async fn a_service_that_is_no_load_balancer_any_more_says_so_whatever_fails_on_t
         test.until_service("web", "nothing is left", |it| {
             let status = &it["status"];
             let shown = &status["loadBalancer"]["ingress"];
-            let told = status["conditions"][0]["reason"] == "Removed";
-            finalizers(it).is_empty() && shown.is_null() && told
+            let reported = status["conditions"][0]["reason"] == "Removed";
+            finalizers(it).is_empty() && shown.is_null() && reported
         })
         .await;
         assert_eq!(test.cloud.balancers(), []);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::seeds::{pick, ports};
-use bowline_scenarios::{play_seeds, refuse, status};
+use bowline_scenarios::{refuse, run_seeds, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use serde_json::Value;
@@ -237,7 +237,7 @@ async fn story(seed: u64) {
 
 #[test]
 fn after_random_trouble_every_service_has_its_load_balancer_and_nothing_else_is_there() {
-    play_seeds!(
+    run_seeds!(
         "each of the seeds takes half an hour of the clock",
         1..SEEDS + 1,
         story

@@ -1,7 +1,7 @@
 //! A cluster, a simulated Exoscale, kubelets on its instances, and the manager between them: the real
 //! provider under the role of the original's manifest.
 
-use bowline_scenarios::exoscale::Site;
+use bowline_scenarios::exoscale::CloudHarness;
 use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
@@ -39,9 +39,9 @@ instances:
 ";
 
 /// Everything that is up.
-pub(crate) struct Harness(Site);
+pub(crate) struct Harness(CloudHarness);
 
-bowline_scenarios::harness!(Harness, 0: Site);
+bowline_scenarios::harness!(Harness, 0: CloudHarness);
 
 impl Harness {
     /// With both instances, the command line of the original's manifest, and its environment.
@@ -64,8 +64,8 @@ impl Harness {
     /// The same without the manager, which `start` starts.
     pub(crate) async fn idle(config: &str, flags: &[&str]) -> Self {
         let seed = Setup::default().seed;
-        let site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
-        Self(site.with_kubelets().with_monitor())
+        let inner = CloudHarness::set_up(seed, FIXTURE, config, &[], flags).await;
+        Self(inner.with_kubelets().with_monitor())
     }
 
     /// A kubelet on that instance, under its name.

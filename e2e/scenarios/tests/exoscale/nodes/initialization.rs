@@ -37,8 +37,8 @@ async fn exoscale_case_18_a_new_node_gets_id_labels_and_addresses_and_loses_the_
     assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
     assert_labels(&node, "standard.medium", "ch-gva-2");
     assert_eq!(addresses(&node), [HOST, EXTERNAL, INTERNAL]);
-    let told = test.message(NODE, "Synced").await;
-    assert_eq!(told, "Node synced successfully");
+    let reported = test.message(NODE, "Synced").await;
+    assert_eq!(reported, "Node synced successfully");
     test.until_ready(NODE, "True").await;
     assert_eq!(test.writes_to("*").len(), 2);
 }

@@ -164,7 +164,7 @@ async fn exoscale_case_92_an_id_of_no_override_costs_no_call_and_the_node_is_kep
     let before = test.content("rack");
     test.long(A_WHILE).await;
     assert_eq!(test.content("rack"), before);
-    assert_eq!(test.told("rack", "MalformedProviderID"), 1);
+    assert_eq!(test.event_count("rack", "MalformedProviderID"), 1);
     assert_eq!(test.cloud_calls("*").len(), 0);
     assert_eq!(test.writes_to("*").len(), 0);
 }

@@ -122,7 +122,7 @@ async fn exoscale_case_89_an_address_is_shown_when_there_is_one_and_once(test: S
     test.until_ensured("web").await;
     let addresses = test.written(0).into_iter();
     assert_eq!(addresses.filter(|it| it.contains("address")).count(), 1);
-    assert_eq!(test.told("web", "SyncLoadBalancerFailed"), 0);
+    assert_eq!(test.event_count("web", "SyncLoadBalancerFailed"), 0);
 }
 
 #[scenario]

@@ -29,7 +29,7 @@ async fn exoscale_case_72_what_is_gone_already_does_not_hold_a_service(test: Ser
     test.delete_service("web").await;
     test.until_service_gone("web").await;
     assert_eq!(test.changes(mark), [""; 0]);
-    assert_eq!(test.told("web", "DeletingLoadBalancer"), 0);
+    assert_eq!(test.event_count("web", "DeletingLoadBalancer"), 0);
 }
 
 #[scenario]

@@ -47,7 +47,11 @@ async fn new_credentials_while_twenty_services_are_made_fail_nothing() {
     assert!(test.cloud.remove_key(DEFAULT_KEY));
     for name in &names {
         test.until_ensured(name).await;
-        assert_eq!(test.told(name, "SyncLoadBalancerFailed"), 0, "{name}");
+        assert_eq!(
+            test.event_count(name, "SyncLoadBalancerFailed"),
+            0,
+            "{name}"
+        );
     }
     assert_eq!(test.cloud.balancers().len(), SERVICES);
     for status in [401, 403] {

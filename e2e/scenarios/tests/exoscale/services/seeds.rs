@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::seeds::{pick, ports};
-use bowline_scenarios::{play_seeds, refuse};
+use bowline_scenarios::{refuse, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec};
 use serde_json::{Value, json};
@@ -180,5 +180,5 @@ async fn story(seed: u64) {
 
 #[test]
 fn after_the_dust_settles_every_service_has_its_load_balancer_and_nobody_elses() {
-    play_seeds!("it takes hours of the clock", 0..SEEDS, story);
+    run_seeds!("it takes hours of the clock", 0..SEEDS, story);
 }

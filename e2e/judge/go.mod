@@ -1,0 +1,3 @@
+module bowline/e2e/judge
+
+go 1.23.0
