@@ -46,7 +46,7 @@ impl CloudName {
         }
     }
 
-    /// The name.
+    /// As it is written in class names, labels and metrics.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -124,7 +124,7 @@ impl From<Claim> for NodeMatch {
 
 /// One configured account, zone or endpoint of a cloud.
 pub trait Cloud: Send + Sync + 'static {
-    /// The configured name.
+    /// What the operator calls it, unique among the clouds of a cluster.
     fn name(&self) -> &CloudName;
 
     /// The provider's name, as in `--cloud-provider`.

@@ -99,7 +99,7 @@ pub use node::guard::{
 };
 pub use node::initialize::{Initialization, InitializeError, initialize};
 pub use node::label_sync::{
-    Fact, LabelChange, LabelEvent, LabelHold, LabelRule, LabelSync, follow_labels,
+    InstanceProperty, LabelChange, LabelEvent, LabelHold, LabelRule, LabelSync, follow_labels,
 };
 pub use node::labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,

@@ -30,7 +30,7 @@ pub enum Recognition {
 pub enum Ownership {
     /// This cloud is.
     Owned {
-        /// The cloud.
+        /// The owner.
         by: CloudName,
         /// Why it.
         because: Basis,

@@ -134,12 +134,12 @@ pub struct ObservedRoutes {
 pub enum RouteStep {
     /// Makes a route, perhaps under a name made of the hint, the node's uid.
     Create {
-        /// The hint.
+        /// The uid of the node.
         hint: String,
         /// The route.
         route: PodRoute,
     },
-    /// Removes a route that a survey showed.
+    /// Removes a route that was observed.
     Delete(PodRoute),
 }
 

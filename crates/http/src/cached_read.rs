@@ -58,7 +58,7 @@ pub struct Freshness {
     pub generation: Option<u64>,
 }
 
-/// An answer.
+/// What was read, and when.
 #[derive(Debug)]
 pub struct Cached<T> {
     /// What was read.

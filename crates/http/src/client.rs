@@ -293,7 +293,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The client.
+    /// Makes no connection yet.
     pub fn build(self) -> HttpClient {
         let hyper = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())

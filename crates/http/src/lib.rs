@@ -58,8 +58,8 @@ mod reply;
 mod response_stream;
 mod retry;
 mod route;
+mod seams;
 mod stream;
-mod surroundings;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -91,6 +91,6 @@ pub use reply::{BadItem, Reply};
 pub use response_stream::{ResponseStream, ResponseStreamError};
 pub use retry::{CallOutcome, Decision, Effect, RetryPolicy, decide, retry_after};
 pub use route::{Route, RouteError};
+pub use seams::Seams;
 pub use stream::{Stream, Wire};
-pub use surroundings::Surroundings;
 pub use tls::{Tls, TlsError};

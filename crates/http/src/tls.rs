@@ -103,7 +103,7 @@ impl TimeProvider for ValidBy {
 }
 
 impl Tls {
-    /// The defaults.
+    /// The system's authorities, and no client certificate.
     pub fn new() -> Self {
         Self::default()
     }

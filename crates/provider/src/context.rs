@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudName};
-use bowline_http::{CallMetrics, Clock, Connector, Random, Surroundings};
+use bowline_http::{CallMetrics, Clock, Connector, Random, Seams};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tracing::warn;
@@ -43,8 +43,8 @@ pub struct ProviderContext {
 
 impl ProviderContext {
     /// The seams, for a provider whose calls are counted there.
-    pub fn seams(&self, metrics: Option<CallMetrics>) -> Surroundings {
-        Surroundings {
+    pub fn seams(&self, metrics: Option<CallMetrics>) -> Seams {
+        Seams {
             name: self.name.clone(),
             connector: self.connector.clone(),
             clock: self.clock.clone(),

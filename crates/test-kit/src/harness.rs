@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Secret};
-use bowline_http::{Connector, Surroundings};
+use bowline_http::{Connector, Seams};
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
@@ -60,8 +60,8 @@ impl<S> Simulation<S> {
         }
     }
 
-    pub fn surroundings(&self, name: &str) -> Surroundings {
-        surroundings(&self.world, name)
+    pub fn seams(&self, name: &str) -> Seams {
+        seams(&self.world, name)
     }
 
     /// The calls since the last time this was asked.
@@ -177,8 +177,8 @@ impl<S, C: Cloud + ?Sized> Harness<S, C> {
 }
 
 /// The world's network, time and chance for a cloud of that name.
-pub fn surroundings(world: &World, name: &str) -> Surroundings {
-    Surroundings {
+pub fn seams(world: &World, name: &str) -> Seams {
+    Seams {
         name: CloudName::parse(name).unwrap(),
         connector: Connector::simulated(world.pipes.clone()),
         clock: world.clock.clone(),

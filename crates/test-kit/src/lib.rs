@@ -28,7 +28,7 @@ mod table;
 
 pub use drive::{Outcome, PlanRun, drive, steps};
 pub use harness::{
-    Harness, Simulation, answer, delay, lookups, presence, same_transcript, status, surroundings,
+    Harness, Simulation, answer, delay, lookups, presence, same_transcript, seams, status,
 };
 pub use objects::{
     all_found, cannot_tell, found, fresh, gone, named_port, node, port, service, with_node_ip,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
-use bowline_http::{CallMetrics, Connector, Surroundings};
+use bowline_http::{CallMetrics, Connector, Seams};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::{Api, Server};
 use bowline_simulator::{KubeletSpec, World};
@@ -94,12 +94,8 @@ impl<'a> Called<'a> {
     }
 
     /// What its provider takes from outside, in that world.
-    pub(crate) fn surroundings(
-        name: &CloudName,
-        world: &World,
-        metrics: Option<CallMetrics>,
-    ) -> Surroundings {
-        Surroundings {
+    pub(crate) fn seams(name: &CloudName, world: &World, metrics: Option<CallMetrics>) -> Seams {
+        Seams {
             name: name.clone(),
             connector: Connector::simulated(world.pipes.clone()),
             clock: world.clock.clone(),

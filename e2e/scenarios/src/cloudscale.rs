@@ -122,8 +122,8 @@ pub fn serve(
     let (name, label) = (called.name(), called.label());
     let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), bowline_cloudscale::register_metrics);
-        let surroundings = Called::surroundings(&name, &world, Some(metrics));
-        let made = bowline_cloudscale::build(&settings, surroundings).unwrap();
+        let seams = Called::seams(&name, &world, Some(metrics));
+        let made = bowline_cloudscale::build(&settings, seams).unwrap();
         async { Ok(made) }.boxed_local()
     };
     Served {

@@ -66,9 +66,9 @@ pub fn serve(
     let (name, label) = (called.name(), called.label());
     let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), bowline_exoscale::register_metrics);
-        let surroundings = Called::surroundings(&name, &world, Some(metrics));
+        let seams = Called::seams(&name, &world, Some(metrics));
         let config = Rc::clone(&config);
-        let made = async move { bowline_exoscale::build(&config, surroundings).await };
+        let made = async move { bowline_exoscale::build(&config, seams).await };
         made.map_err(|error| error.to_string()).boxed_local()
     };
     Served {

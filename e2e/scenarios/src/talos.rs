@@ -195,8 +195,8 @@ impl Machines {
             config_text: None,
             need,
         };
-        let surroundings = Called::surroundings(name, world, None);
-        bowline_talos::build(setup, surroundings, Some(counted))
+        let seams = Called::seams(name, world, None);
+        bowline_talos::build(setup, seams, Some(counted))
     }
 }
 

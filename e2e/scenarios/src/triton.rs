@@ -101,9 +101,9 @@ pub fn serve(
     let (name, label) = (called.name(), called.label());
     let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics = metrics.register_for(label.as_deref(), TritonMetrics::register);
-        let surroundings = Called::surroundings(&name, &world, metrics.calls.clone());
+        let seams = Called::seams(&name, &world, metrics.calls.clone());
         let sources = config.sources(&cluster_name);
-        let made = bowline_triton::build(sources, &surroundings, &metrics);
+        let made = bowline_triton::build(sources, &seams, &metrics);
         let made = made.map(|cloud| cloud as Arc<dyn Cloud>);
         async { made.map_err(|error| error.to_string()) }.boxed_local()
     };

@@ -70,8 +70,8 @@ pub fn serve(
     let factory = move |world: World, metrics: Arc<Metrics>| {
         let metrics =
             metrics.register_for(label.as_deref(), bowline_xenorchestra::register_metrics);
-        let surroundings = Called::surroundings(&name, &world, Some(metrics.calls));
-        let made = bowline_xenorchestra::build(&config, &surroundings, &metrics.gauges);
+        let seams = Called::seams(&name, &world, Some(metrics.calls));
+        let made = bowline_xenorchestra::build(&config, &seams, &metrics.gauges);
         async { made.map_err(|error| error.to_string()) }.boxed_local()
     };
     Served {

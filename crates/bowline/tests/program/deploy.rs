@@ -213,7 +213,7 @@ struct Setup {
     world: World,
     cluster: Cluster,
     /// What is not the same here as where the container runs: where the cloud is.
-    surroundings: Vec<(&'static str, String)>,
+    seams: Vec<(&'static str, String)>,
     fleet: Fleet,
     kubelet: KubeletSpec,
     folder: tempfile::TempDir,
@@ -283,7 +283,7 @@ impl Setup {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
         cluster.install(rights(&shipped.objects())).unwrap();
-        let (kubelet, server, surroundings) = match shipped.provider {
+        let (kubelet, server, seams) = match shipped.provider {
             "cloudscale" => cloudscale(&world, any).await,
             "exoscale" => exoscale(&world, any).await,
             "triton" => triton(&world, any, &cluster).await,
@@ -296,7 +296,7 @@ impl Setup {
         Self {
             shipped,
             fleet: Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default()),
-            surroundings,
+            seams,
             kubelet,
             world,
             cluster,
@@ -332,7 +332,7 @@ impl Setup {
             };
             command.env(variable.name, value);
         }
-        command.envs(self.surroundings.iter().cloned());
+        command.envs(self.seams.iter().cloned());
         Running::start(command)
     }
 

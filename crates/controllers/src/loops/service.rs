@@ -10,14 +10,14 @@
 //! [`bowline_core::reconcile`] decides. It is asked before every command; first match wins:
 //!
 //! - *Nothing* happens to a Service that cannot be read, or that a restored API server lacks.
-//! - *Leave first*: load balancers in other clouds, or of an earlier Service of that name, are removed
+//! - *Leave the old*: load balancers in other clouds, or of an earlier Service of that name, are removed
 //!   first. The present Service is not written for an old one.
-//! - *Hold*, then *plan*: the finalizer comes first. A waiting plan continues when it is due, unless
+//! - *Add the finalizer*, then *plan*. A waiting plan continues when it is due, unless
 //!   responsibility, Service or targets have changed.
 //! - *Step by step*: before each step the plan must still hold; before one that interrupts traffic, with
 //!   the present targets. A step that waits for the cloud holds no worker.
 //! - *Publish*: annotations before the first and after every step, address and condition at the end.
-//! - *Release* only after every cloud has shown that nothing is left.
+//! - *Remove the finalizer* only after every cloud has shown that nothing is left.
 //! - *Failures*: retry when the cloud says, at once for targets alone, else with back-off.
 //!
 //! One worker at a time has a Service. Each cloud has its own workers ([`lanes`]).
@@ -29,9 +29,12 @@
 //! | [`gather`], [`request`] | observe, and prepare plans |
 //! | [`requirements`], [`account`] | hold plans back until enough is known |
 //! | [`execute`] | runs steps and removals |
-//! | [`publish`], [`report`] | write the Service and its events |
+//! | [`publish`], [`conditions`], [`report`] | write the Service, its condition and its events |
 //! | [`state`] | keeps plans in flight |
-//! | [`clouds`] | calls clouds |
+//! | [`clouds`], [`targets`] | call clouds; guard the removal of targets |
+//! | [`home`] | finds the cloud that already has a load balancer |
+//! | [`orphans`], [`unserved`] | report load balancers without a Service, and Services without a cloud |
+//! | [`errors`] | why a reconcile ends |
 
 pub(crate) mod account;
 pub(crate) mod clouds;

@@ -91,7 +91,7 @@ pub enum Finding {
     Contested(String),
     /// A name that is not the node's.
     Name {
-        /// The name.
+        /// The DNS name or address that the request has.
         asked: String,
     },
     /// Addresses that are not the machine's.

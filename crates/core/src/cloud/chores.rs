@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  the manager, while it leads ──▶ Chores::run ──▶ Cluster: nodes, objects that are kept, events
-//!  whoever may read metrics    ──▶ Cloud::page ──▶ Page, from memory
+//!  whoever may read metrics    ──▶ Chores::page ──▶ PageAnswer, from memory
 //! ```
 //!
 //! A provider has no way to the cluster but this one. Whoever stands behind it writes nothing without a valid
@@ -97,9 +97,9 @@ impl ManagedObjectKind {
 /// An object that is kept in [`Cluster::namespace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedObject {
-    /// What it is.
+    /// Secret, with its type, or ConfigMap.
     pub kind: ManagedObjectKind,
-    /// Its name.
+    /// In [`Cluster::namespace`].
     pub name: String,
     /// Everything that is in it. Shown nowhere, also where it is no secret.
     pub data: BTreeMap<String, Secret>,

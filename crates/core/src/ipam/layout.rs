@@ -70,7 +70,7 @@ pub enum LayoutError {
     NotCidr(String),
     /// More than one of a family.
     #[error("{0} holds {1}: one CIDR, or two of different families, can be used")]
-    NotDual(Source, String),
+    NotDual(RangeSource, String),
     /// A mask for all families in a cluster of two.
     #[error("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")]
     MaskOfTwo,
@@ -98,14 +98,14 @@ pub enum LayoutError {
 
 /// Which ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum RangeSource {
     /// Of pods.
     Cluster,
     /// Of Services.
     Services,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RangeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cluster => "--cluster-cidr",
@@ -137,14 +137,14 @@ pub fn layout(
     if pods.is_empty() {
         return Err(LayoutError::NoCluster);
     }
-    check_families(Source::Cluster, &pods)?;
+    check_families(RangeSource::Cluster, &pods)?;
     let (services, ignored) = parse(&flags.services);
     let services = if known.services.is_empty() {
         services
     } else {
         trunc(&known.services)
     };
-    check_families(Source::Services, &services)?;
+    check_families(RangeSource::Services, &services)?;
     let masks = masks(flags, &pods, ipv6_mask)?;
     let clusters = pods.into_iter().zip(masks);
     let mut checked = Vec::new();
@@ -181,7 +181,7 @@ fn trunc(networks: &[IpNet]) -> Vec<IpNet> {
     networks.iter().map(IpNet::trunc).collect()
 }
 
-fn check_families(source: Source, networks: &[IpNet]) -> Result<(), LayoutError> {
+fn check_families(source: RangeSource, networks: &[IpNet]) -> Result<(), LayoutError> {
     match networks {
         [] | [_] | [IpNet::V4(_), IpNet::V6(_)] | [IpNet::V6(_), IpNet::V4(_)] => Ok(()),
         more => {

@@ -310,9 +310,9 @@ pub enum ClusterMatch {
 /// A load balancer in the cloud that carries the mark of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedBalancer {
-    /// Its id.
+    /// As the cloud's API knows it.
     pub id: String,
-    /// Its name.
+    /// As people see it in the cloud.
     pub name: String,
     /// The uid of the Service it was made for.
     pub service_uid: String,

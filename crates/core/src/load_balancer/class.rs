@@ -42,14 +42,14 @@ pub enum Responsibility {
 pub enum Unserved {
     /// Its class names a cloud that is not configured, or that has no load balancers.
     UnknownCloud {
-        /// The name.
+        /// What is no configured cloud.
         cloud: String,
         /// Whether it is to go and cannot, because of the finalizer.
         held: bool,
     },
     /// Its annotation [`CLOUD`] names a cloud that is not configured, or that has no load balancers.
     Misnamed {
-        /// The name.
+        /// What is no configured cloud.
         cloud: String,
         /// Who serves it all the same: it has a load balancer already.
         served_by: Option<CloudName>,

@@ -79,7 +79,7 @@ pub struct BalancerMark {
 /// A load balancer that may be a Service's, as far as its own words go.
 #[derive(Clone, Debug, Default)]
 pub struct Candidature<'a> {
-    /// Its mark.
+    /// Which cluster and Service its tags or labels name.
     pub mark: Option<BalancerMark>,
     /// The uid in its name, if it has the name that controllers give where nobody gives one.
     pub uid_in_name: Option<&'a str>,

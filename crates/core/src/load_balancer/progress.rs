@@ -45,7 +45,7 @@ impl PlanProgress {
         Self { plan, states }
     }
 
-    /// The plan.
+    /// What is carried out; it does not change meanwhile.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

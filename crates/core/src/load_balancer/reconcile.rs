@@ -1,13 +1,13 @@
 //! The life of one Service's load balancer as a state machine: what is to be done next, asked before every command.
 //!
 //! ```text
-//!          ┌────────────── forgotten, moved ────────────────┐
-//!          ▼                                                │
-//!        Idle ──▶ hold ──▶ Planning ──▶ Drafted ──▶ Executing ──▶ published ──▶ Idle
-//!          │                ▲  │ plan waits: discard, or aside    │   ▲
-//!          └──▶ remove ─────┘  └──────────────────────────────────┘   └ each step: still valid?
-//!                              removal: all clouds looked at ──▶ Looked
-//!  Failed, from anywhere ──▶ end, retry hint, or back-off
+//!          ┌──────────── Forget, Move, RemoveFinalizer ─────────────┐
+//!          ▼                                                        │
+//!        Idle ──▶ AddFinalizer ──▶ Planning ──▶ Drafted ──▶ Executing ──▶ Published ──▶ Idle
+//!          │                        ▲  │ a plan waits: Discard or Wait   │   ▲
+//!          └──▶ Remove ─────────────┘  └─────────────────────────────────┘   └ each step: still valid?
+//!                                   removal: every cloud looked at ──▶ Looked
+//!  Failed, from anywhere ──▶ End, retry hint, or back-off
 //! ```
 //!
 //! [`reconcile`] decides and [`record`] notes what came of it. Neither makes calls or knows a clock: the
@@ -55,7 +55,7 @@ pub fn record(state: &mut State, event: Event) {
             if found { Phase::Idle } else { Phase::Disproven }
         }
         Event::Removing(removal) => {
-            if removal.kind == RemovalKind::Present {
+            if removal.kind == RemovalKind::CurrentService {
                 let (service, clouds) = (removal.service.clone(), removal.clouds.clone());
                 state.remembered = Some(Remembered { service, clouds });
             }
@@ -164,7 +164,7 @@ pub fn reconcile(state: &State, observed: &Observed<'_>) -> Next {
 fn at_start(state: &State, observed: &Observed<'_>) -> Next {
     let service = match observed.service {
         ServicePresence::Unreadable => return Next::End,
-        _ if state.remembered.is_some() && observed.is_lost => return Next::LetGo,
+        _ if state.remembered.is_some() && observed.is_lost => return Next::ForgetLost,
         ServicePresence::Lost => return Next::End,
         ServicePresence::Gone => None,
         ServicePresence::There(service) => Some(service),
@@ -181,12 +181,12 @@ fn at_start(state: &State, observed: &Observed<'_>) -> Next {
     match &observed.responsibility {
         // The rest is another cloud's work, for which this one's workers do not wait.
         Responsibility::Ensure(cloud) if !state.left.is_empty() && !state.left.contains(cloud) => {
-            Next::Again
+            Next::Restart
         }
         Responsibility::Ensure(cloud) => match &observed.former {
-            Some(former) if !state.moved => leave(RemovalKind::Moved, vec![former.clone()]),
+            Some(former) if !state.moved => leave(RemovalKind::MovedService, vec![former.clone()]),
             _ if !service.has_finalizer() && !observed.serves => Next::End,
-            _ => Next::Hold(cloud.clone()),
+            _ => Next::AddFinalizer(cloud.clone()),
         },
         Responsibility::CleanUp(named) => {
             // Where it was made is better known to us than to a Service that lost its class.
@@ -194,7 +194,7 @@ fn at_start(state: &State, observed: &Observed<'_>) -> Next {
             let is_ours = known.is_some() || service.is_load_balancer || service.was_served_by_us();
             let clouds = known.unwrap_or_else(|| named.clone());
             if is_ours || state.proven {
-                leave(RemovalKind::Present, clouds)
+                leave(RemovalKind::CurrentService, clouds)
             } else {
                 Next::Prove(clouds)
             }
@@ -222,7 +222,8 @@ fn to_leave(
             _ => true,
         });
     let clouds: Vec<CloudName> = clouds.cloned().collect();
-    (!clouds.is_empty()).then(|| BalancerRemoval::new(old.clone(), RemovalKind::Old, clouds))
+    (!clouds.is_empty())
+        .then(|| BalancerRemoval::new(old.clone(), RemovalKind::FormerService, clouds))
 }
 
 fn with_waiting(state: &State, plan: &PlanState, observed: &Observed<'_>) -> Next {
@@ -237,7 +238,7 @@ fn with_waiting(state: &State, plan: &PlanState, observed: &Observed<'_>) -> Nex
     if left.is_zero() {
         Next::Begin
     } else {
-        Next::Aside(left)
+        Next::Wait(left)
     }
 }
 
@@ -259,7 +260,7 @@ fn executing(last: &Stepped, plan: &PlanState, observed: &Observed<'_>) -> Next 
             return Next::FailWaiting(*waited);
         }
         Stepped::Waits { after, .. } => {
-            return Next::Aside((*after).clamp(SHORTEST_WAIT, WAIT_LIMIT));
+            return Next::Wait((*after).clamp(SHORTEST_WAIT, WAIT_LIMIT));
         }
         Stepped::NotYet | Stepped::Over { .. } => {}
     }
@@ -269,14 +270,14 @@ fn executing(last: &Stepped, plan: &PlanState, observed: &Observed<'_>) -> Next 
             // Targets as they are now, and not as they were when changes last settled.
             let differ = plan.is_risky() && observed.targets.as_ref() != Some(&plan.targets);
             if differ || plan.is_overtaken(observed) {
-                Next::Again
+                Next::Restart
             } else {
                 Next::Step(step)
             }
         }
-        (None, Goal::Absent) if plan.is_good() => Next::Finish,
+        (None, Goal::Absent) if plan.is_good() => Next::FinishCloud,
         (None, Goal::Absent) => Next::FailIncomplete,
-        (None, Goal::Present) if observed.service.of(&plan.service.uid).is_none() => Next::Again,
+        (None, Goal::Present) if observed.service.of(&plan.service.uid).is_none() => Next::Restart,
         (None, Goal::Present) => Next::Publish,
     }
 }
@@ -292,11 +293,11 @@ fn looked(state: &State, observed: &Observed<'_>) -> Next {
 
 fn removed(state: &State, observed: &Observed<'_>) -> Next {
     match state.removal.as_ref().map(|it| it.kind) {
-        Some(RemovalKind::Old) => Next::Forget,
-        Some(RemovalKind::Moved) => Next::Move,
+        Some(RemovalKind::FormerService) => Next::Forget,
+        Some(RemovalKind::MovedService) => Next::Move,
         // It is there as before, and what would be done was shown.
-        Some(RemovalKind::Present) if !observed.is_observing => Next::Release,
-        Some(RemovalKind::Present) | None => Next::End,
+        Some(RemovalKind::CurrentService) if !observed.is_observing => Next::RemoveFinalizer,
+        Some(RemovalKind::CurrentService) | None => Next::End,
     }
 }
 

@@ -20,7 +20,7 @@ pub trait LabelSync: Send + Sync {
     fn holds(&self, key: &str) -> LabelHold;
 
     /// How that fact follows, and the event; none if it does not follow.
-    fn follows(&self, fact: Fact) -> Option<LabelRule>;
+    fn follows(&self, fact: InstanceProperty) -> Option<LabelRule>;
 
     /// Ends when something about machines may have changed since it last ended, or since the beginning; what
     /// changes while nobody waits is not lost. Every node is then looked at within seconds. A cloud that does not
@@ -43,7 +43,7 @@ pub enum LabelHold {
 
 /// A fact about a machine that two labels carry, an older and a newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fact {
+pub enum InstanceProperty {
     /// Its zone.
     Zone,
     /// Its region.
@@ -52,7 +52,7 @@ pub enum Fact {
     InstanceType,
 }
 
-impl Fact {
+impl InstanceProperty {
     /// All of them, in the order in which their changes are reported.
     pub const ALL: [Self; 3] = [Self::Zone, Self::Region, Self::InstanceType];
 
@@ -127,7 +127,7 @@ pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> 
             change.labels.insert(key.clone(), None);
         }
     }
-    for fact in Fact::ALL {
+    for fact in InstanceProperty::ALL {
         if let Some(following) = sync.follows(fact) {
             change.follow(fact, &following, node, instance);
         }
@@ -136,7 +136,13 @@ pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> 
 }
 
 impl LabelChange {
-    fn follow(&mut self, fact: Fact, following: &LabelRule, node: &Node, instance: &Instance) {
+    fn follow(
+        &mut self,
+        fact: InstanceProperty,
+        following: &LabelRule,
+        node: &Node,
+        instance: &Instance,
+    ) {
         let (pair, new) = (fact.pair(), fact.of(instance));
         let marked = [pair.beta, pair.stable].map(|key| is_marked(instance, key));
         let Some(old) = node.labels.get(pair.stable) else {
@@ -178,7 +184,7 @@ impl LabelChange {
 /// Whether a label is Kubernetes' own, or keeps a first value: neither is a cloud's to take away.
 fn is_for_good(sync: &dyn LabelSync, key: &str) -> bool {
     let keeps_first = |fact| sync.follows(fact).is_some_and(|it| it.first == Some(key));
-    is_reserved(key) || Fact::ALL.into_iter().any(keeps_first)
+    is_reserved(key) || InstanceProperty::ALL.into_iter().any(keeps_first)
 }
 
 fn is_marked(instance: &Instance, key: &str) -> bool {

@@ -46,7 +46,7 @@ impl ProviderId {
         self.0.split_once("://").map_or(&self.0, |(_, rest)| rest)
     }
 
-    /// The whole id.
+    /// With its scheme, as in `spec.providerID`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -146,7 +146,7 @@ pub struct Creation {
 }
 
 impl Creation {
-    /// The write.
+    /// What the cloud is asked to do.
     pub fn step(&self) -> RouteStep {
         RouteStep::Create {
             hint: self.node.uid.clone(),

@@ -36,7 +36,7 @@
 //! ```text
 //!  config ─ environment, checked ─┐              ┌─▶ instances ─┐
 //!                                 ├─▶ build ─▶ Cloud   ▲        ├─▶ api ─▶ bowline-http
-//!  Surroundings ─ network, time ──┘              └─▶ balancer ──┘
+//!  Seams ─ network, time ──┘              └─▶ balancer ──┘
 //!
 //!  id: what a provider id means      annotations: the settings of Services
 //! ```
@@ -54,7 +54,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bowline_core::{
     Balancers, Claim, Cloud, CloudName, Instances, Node, NodeMatch, Secret, account_identity,
 };
-pub use bowline_http::Surroundings;
+pub use bowline_http::Seams;
 use bowline_http::{Background, Bearer, CallMetrics, DEFAULT_BUCKETS, RetryPolicy};
 pub use kind::KIND;
 use prometheus_client::registry::Registry;
@@ -91,13 +91,13 @@ pub fn register_metrics(registry: &mut Registry) -> CallMetrics {
 
 /// The cloud. Makes no call yet, but reads the token file, if there is one, and begins to follow
 /// it; that needs a tokio runtime.
-pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Cloud>, BuildError> {
+pub fn build(config: &Config, seams: Seams) -> Result<Arc<dyn Cloud>, BuildError> {
     for warning in &config.warnings {
-        warn!(cloud = surroundings.name.as_str(), "{warning}");
+        warn!(cloud = seams.name.as_str(), "{warning}");
     }
     let (token, from_file) = first_token(&config.token)?;
     let timeout = config.timeout.value;
-    let http = surroundings
+    let http = seams
         .client(config.api_url.value.clone())
         .auth(Bearer(token.clone()))
         .request_timeout(timeout)
@@ -106,7 +106,7 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
         .error_text(api::error_text)
         .build();
     let match_by_address = config.match_by_address.value;
-    let (api, Surroundings { name, clock, .. }) = (Api::new(http.clone()), surroundings);
+    let (api, Seams { name, clock, .. }) = (Api::new(http.clone()), seams);
     let servers = Arc::new(Servers::new(api.clone(), clock, match_by_address));
     let balancers = Arc::new(LoadBalancers::new(api, Arc::clone(&servers), config));
     let url = config.api_url.value.to_string();

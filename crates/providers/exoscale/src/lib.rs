@@ -59,7 +59,7 @@ use bowline_core::{
     Balancers, Cloud, CloudName, Instances, Node, NodeMatch, Secret, ServingCertificates,
     account_identity,
 };
-pub use bowline_http::Surroundings;
+pub use bowline_http::Seams;
 use bowline_http::{BaseUrl, CallMetrics, DEFAULT_BUCKETS, HttpClient};
 use http::HeaderValue;
 pub use kind::KIND;
@@ -101,18 +101,15 @@ pub fn register_metrics(registry: &mut Registry) -> CallMetrics {
 /// The cloud. Finds its zone, which may ask the machine for it, and where the zone's API is, which
 /// asks a configured API for it; tries the credentials of a file, if there is one, and begins to
 /// follow it. Needs a tokio runtime.
-pub async fn build(
-    config: &Config,
-    surroundings: Surroundings,
-) -> Result<Arc<dyn Cloud>, BuildError> {
+pub async fn build(config: &Config, seams: Seams) -> Result<Arc<dyn Cloud>, BuildError> {
     for warning in &config.warnings {
-        warn!(cloud = surroundings.name.as_str(), "{warning}");
+        warn!(cloud = seams.name.as_str(), "{warning}");
     }
-    let machine = Machine::new(&surroundings.connector);
+    let machine = Machine::new(&seams.connector);
     let zone = zone::find(config, &machine).await?;
-    let client = |base| client(config, &surroundings, base);
+    let client = |base| client(config, &seams, base);
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
-    info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
+    info!(cloud = seams.name.as_str(), zone, api = %base, "serving one zone");
     let account = Account {
         endpoint_and_zone: [base.to_string(), zone.clone()],
         key: Arc::default(),
@@ -120,7 +117,7 @@ pub async fn build(
     let http = client(base);
     let machines = Arc::new(Machines::new(
         Api::new(http.clone()),
-        surroundings.clock.clone(),
+        seams.clock.clone(),
         zone,
         config.instances.clone(),
     ));
@@ -150,7 +147,7 @@ pub async fn build(
         }
     };
     Ok(Arc::new(Exoscale {
-        name: surroundings.name,
+        name: seams.name,
         config: config.instances.clone(),
         certificates: Certificates::new(machines.clone(), config.node_csr_validation),
         machines,
@@ -161,9 +158,9 @@ pub async fn build(
 }
 
 /// A client of the API at `base`, without credentials.
-fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpClient {
+fn client(config: &Config, seams: &Seams, base: BaseUrl) -> HttpClient {
     let agent = concat!("bowline/", env!("CARGO_PKG_VERSION"), " (exoscale)");
-    surroundings
+    seams
         .client(base)
         .user_agent(HeaderValue::from_static(agent))
         .request_timeout(api::REQUEST_TIMEOUT)

@@ -19,7 +19,7 @@ use ring::hmac;
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
 
-use crate::{KeyPair, Surroundings};
+use crate::{KeyPair, Seams};
 
 pub(crate) const AUTHORITY: &str = "api.localhost:80";
 pub(crate) const ENDPOINT: &str = "http://api.localhost/v2";
@@ -149,8 +149,8 @@ impl Harness {
         Connector::simulated(self.world.pipes.clone())
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        kit::surroundings(&self.world, "exoscale")
+    pub(crate) fn seams(&self) -> Seams {
+        kit::seams(&self.world, "exoscale")
     }
 
     /// A client with that key, as the provider makes it.
@@ -161,7 +161,7 @@ impl Harness {
         };
         let config = crate::Config::read(environment, None).unwrap();
         let base = BaseUrl::parse(ENDPOINT).unwrap();
-        let http = crate::client(&config, &self.surroundings(), base);
+        let http = crate::client(&config, &self.seams(), base);
         if let Some((key, secret)) = pair {
             http.set_auth(KeyPair {
                 key: key.to_owned(),

@@ -41,7 +41,7 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
         ("EXOSCALE_API_ZONE", "ch-gva-2"),
         ("EXOSCALE_API_ENDPOINT", ENDPOINT),
     ]);
-    let cloud = build(&config, test.surroundings()).await.unwrap();
+    let cloud = build(&config, test.seams()).await.unwrap();
     // The list is asked for without a signature, then the pair is tried where the zone is.
     assert_eq!(test.calls(), ["GET /v2/zone 200", "GET /v2/zone 200 EXOk"]);
     assert_eq!(cloud.ready(), Ok(()));
@@ -56,7 +56,7 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
     assert_eq!(foreign, bowline_core::Claim::Foreign);
     // Without the zone's own host the same is not ready, so that was where the pair was tried.
     zone.shutdown().await;
-    let cloud = build(&config, test.surroundings()).await.unwrap();
+    let cloud = build(&config, test.seams()).await.unwrap();
     assert!(cloud.ready().is_err());
 }
 
@@ -66,7 +66,7 @@ async fn exoscale_case_12_a_zone_that_is_not_listed_stops_the_start() {
     test.sim
         .set_zones(json!([{"name": "at-vie-1", "api-endpoint": "http://x/v2"}]));
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENDPOINT", ENDPOINT)]].concat());
-    let error = build(&config, test.surroundings()).await.err().unwrap();
+    let error = build(&config, test.seams()).await.err().unwrap();
     let text = error.to_string();
     assert!(text.contains("\"ch-gva-2\" not found"), "{text}");
     assert!(text.contains("at-vie-1"), "{text}");
@@ -80,14 +80,14 @@ async fn exoscale_case_13_pre_production_lists_its_zones() {
     let zones = json!([{"name": "ch-gva-2", "api-endpoint": "https://api.localhost/v2"}]);
     test.sim.set_zones(zones);
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENVIRONMENT", "ppapi")]].concat());
-    build(&config, test.surroundings()).await.unwrap();
+    build(&config, test.seams()).await.unwrap();
     assert_eq!(test.calls(), ["GET /v2/zone 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn given_credentials_need_no_call_at_the_start() {
     let test = Harness::new();
-    let cloud = build(&config(&KEYED), test.surroundings()).await.unwrap();
+    let cloud = build(&config(&KEYED), test.seams()).await.unwrap();
     assert_eq!(cloud.ready(), Ok(()));
     assert_eq!(test.calls(), [""; 0]);
     assert!(cloud.instances().is_some() && cloud.balancers().is_some());
@@ -242,7 +242,7 @@ async fn a_trace_shows_calls_and_no_credentials() {
     for (value, traced) in [("", false), ("1", true)] {
         let config = config(&[&KEYED[..], &[("EXOSCALE_TRACE", value)]].concat());
         let base = bowline_http::BaseUrl::parse(ENDPOINT).unwrap();
-        let http = client(&config, &test.surroundings(), base);
+        let http = client(&config, &test.seams(), base);
         http.set_auth(KeyPair {
             key: "EXOk".to_owned(),
             secret: bowline_core::Secret::new("hunter2"),

@@ -56,7 +56,7 @@ use bowline_core::ipam::Networks;
 use bowline_core::{
     BoxFuture, Cloud, CloudName, Instances, Node, NodeMatch, ProviderEvent, ServingCertificates,
 };
-pub use bowline_http::Surroundings;
+pub use bowline_http::Seams;
 use bowline_http::{Background, Reloaded};
 pub use kind::KIND;
 use thiserror::Error;
@@ -120,7 +120,7 @@ pub enum BuildError {
 /// runtime.
 pub fn build(
     setup: Setup,
-    surroundings: Surroundings,
+    seams: Seams,
     metrics: Option<Metrics>,
 ) -> Result<Arc<dyn Cloud>, BuildError> {
     let Setup {
@@ -134,13 +134,13 @@ pub fn build(
         text: config_text,
         metrics: metrics.clone(),
     })?;
-    let Surroundings {
+    let Seams {
         name,
         connector,
         clock,
         random,
         metrics: _,
-    } = surroundings;
+    } = seams;
     let (said, held) = (environment.endpoints, Arc::clone(&settings));
     // The environment's, or else those of an old cloud config.
     let endpoints = move || match &*said {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_http::Surroundings;
+use bowline_http::Seams;
 use bowline_provider::EventOutbox;
 
 use crate::activity_gate::ActivityGate;
@@ -30,15 +30,15 @@ impl Context {
     pub(crate) fn new(
         config: Config,
         environment: &Environment,
-        surroundings: &Surroundings,
+        seams: &Seams,
         metrics: &TritonMetrics,
     ) -> Result<Arc<Self>, ClientError> {
-        let setting = Setting::new(surroundings, config.calls.clone(), metrics);
+        let setting = Setting::new(seams, config.calls.clone(), metrics);
         let api = Arc::new(Api::new(Client::new(&config.connection, &setting)?));
         let data_center = Arc::new(DataCenter::new(&config, api));
         let repairs = metrics.tag_repairs.clone();
         Ok(Arc::new(Self {
-            cloud: surroundings.name.to_string(),
+            cloud: seams.name.to_string(),
             config,
             setting,
             tags: Arc::new(TagReconciler::new(Arc::clone(&data_center), repairs)),

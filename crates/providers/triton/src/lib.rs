@@ -58,11 +58,12 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    Balancers, BoxFuture, Chores, Cloud, CloudName, Cluster, Fact, Instances, LabelHold, LabelRule,
-    LabelSync, Node, NodeMatch, PageAnswer, ProviderEvent, Secret, account_identity,
+    Balancers, BoxFuture, Chores, Cloud, CloudName, Cluster, InstanceProperty, Instances,
+    LabelHold, LabelRule, LabelSync, Node, NodeMatch, PageAnswer, ProviderEvent, Secret,
+    account_identity,
 };
 use bowline_http::Background;
-pub use bowline_http::Surroundings;
+pub use bowline_http::Seams;
 pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -106,27 +107,27 @@ pub enum BuildError {
 /// tokio runtime.
 pub fn build(
     sources: Sources,
-    surroundings: &Surroundings,
+    seams: &Seams,
     metrics: &TritonMetrics,
 ) -> Result<Arc<Triton>, BuildError> {
     let config = sources.read()?;
     for warning in &config.warnings {
-        warn!(cloud = surroundings.name.as_str(), "{warning}");
+        warn!(cloud = seams.name.as_str(), "{warning}");
     }
     let changed = Arc::new(Notify::new());
-    let context = Context::new(config, &sources.environment, surroundings, metrics)?;
+    let context = Context::new(config, &sources.environment, seams, metrics)?;
     let machines = Arc::new(Machines::new(&context));
     let follower = reload::Follower {
         sources,
         context: Arc::clone(&context),
         machines: Arc::clone(&machines),
     };
-    let mut tasks = background(&context, surroundings);
+    let mut tasks = background(&context, seams);
     tasks.push(listen(&context.data_center, &changed));
     tasks.push(Background::start(follower.run()));
     let routes = context.config.routes.enabled;
     Ok(Arc::new(Triton {
-        name: surroundings.name.clone(),
+        name: seams.name.clone(),
         cmon: Cmon::new(&context),
         machines,
         routes: routes.then(|| FabricRoutes::new(&context)),
@@ -164,12 +165,12 @@ fn listen(data_center: &DataCenter, changed: &Arc<Notify>) -> Background {
 }
 
 /// Background work, which rests while the activity gate is closed.
-fn background(context: &Arc<Context>, surroundings: &Surroundings) -> Vec<Background> {
+fn background(context: &Arc<Context>, seams: &Seams) -> Vec<Background> {
     let mut tasks = Vec::new();
     if context.config.changefeed {
         let follower = feed::Follower {
             context: Arc::clone(context),
-            random: surroundings.random.fork(),
+            random: seams.random.fork(),
             connected: context.metrics.connected(),
         };
         tasks.push(Background::start(follower.run()));
@@ -300,10 +301,10 @@ impl LabelSync for Triton {
     }
 
     /// A machine can be resized, but never moves to another data center.
-    fn follows(&self, fact: Fact) -> Option<LabelRule> {
+    fn follows(&self, fact: InstanceProperty) -> Option<LabelRule> {
         match fact {
-            Fact::Zone | Fact::Region => None,
-            Fact::InstanceType => Some(LabelRule {
+            InstanceProperty::Zone | InstanceProperty::Region => None,
+            InstanceProperty::InstanceType => Some(LabelRule {
                 first: None,
                 is_warning: false,
                 reason: "InstanceTypeChanged",

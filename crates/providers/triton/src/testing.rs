@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bowline_core::{AddressKind, Node, NodeAddress, Ready};
-use bowline_http::Surroundings;
+use bowline_http::Seams;
 use bowline_simulator::serve::{Answer, Api as Served, Peer, json};
 use bowline_test_kit::{Simulation, wraps};
 use bytes::Bytes;
@@ -58,15 +58,15 @@ impl Harness {
         }
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        self.simulation.surroundings("triton")
+    pub(crate) fn seams(&self) -> Seams {
+        self.simulation.seams("triton")
     }
 
     /// The API as somebody with those further variables sees it.
     pub(crate) fn api(&self, environment: &[(&str, &str)]) -> Arc<Api> {
         let config = config(environment, None);
         let setting = Setting::new(
-            &self.surroundings(),
+            &self.seams(),
             config.calls.clone(),
             &crate::TritonMetrics::default(),
         );

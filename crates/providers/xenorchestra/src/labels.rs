@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Fact, LabelRule, is_label_key, is_label_value};
+use bowline_core::{InstanceProperty, LabelRule, is_label_key, is_label_value};
 
 /// What stands in every key that label synchronisation owns.
 pub const OWNED: &str = "k8s.xenorchestra";
@@ -20,21 +20,21 @@ pub const ORIGINAL_POOL_ID: &str = "topology.k8s.xenorchestra/original_pool_id";
 pub const UNKNOWN: &str = "unknown";
 
 /// How a fact about a VM follows into its node, in the original's words.
-pub(crate) const fn following(fact: Fact) -> LabelRule {
+pub(crate) const fn following(fact: InstanceProperty) -> LabelRule {
     match fact {
-        Fact::Zone => LabelRule {
+        InstanceProperty::Zone => LabelRule {
             first: Some(ORIGINAL_HOST_ID),
             is_warning: true,
             reason: "NodeZoneChanged",
             words: "zone changed (node VM host changed)",
         },
-        Fact::Region => LabelRule {
+        InstanceProperty::Region => LabelRule {
             first: Some(ORIGINAL_POOL_ID),
             is_warning: true,
             reason: "NodeRegionChanged",
             words: "region changed (node VM pool changed)",
         },
-        Fact::InstanceType => LabelRule {
+        InstanceProperty::InstanceType => LabelRule {
             first: None,
             is_warning: false,
             reason: "NodeInstanceTypeHasChanged",

@@ -52,10 +52,10 @@ mod testing;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node, NodeMatch,
-    ProviderEvent, Secret, account_identity,
+    BoxFuture, Cloud, CloudName, InstanceProperty, Instances, LabelHold, LabelRule, LabelSync,
+    Node, NodeMatch, ProviderEvent, Secret, account_identity,
 };
-pub use bowline_http::Surroundings;
+pub use bowline_http::Seams;
 use bowline_http::{Background, Reloaded, TlsError};
 pub use kind::KIND;
 use thiserror::Error;
@@ -86,12 +86,12 @@ pub enum BuildError {
 /// reported by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
 pub fn build(
     config: &Config,
-    surroundings: &Surroundings,
+    seams: &Seams,
     gauges: &Gauges,
 ) -> Result<Arc<dyn Cloud>, BuildError> {
     let mut sessions = Vec::new();
     for server in &config.servers {
-        let session = Session::new(server.clone(), surroundings.clone());
+        let session = Session::new(server.clone(), seams.clone());
         let session = session.map_err(|source| BuildError::Tls {
             server: server.name.clone(),
             source,
@@ -106,7 +106,7 @@ pub fn build(
         .map(|session| {
             let name = session.name();
             let api = Api::new(session, reload.clone());
-            let clock = surroundings.clock.clone();
+            let clock = seams.clock.clone();
             Arc::new(Server::new(
                 name,
                 api,
@@ -119,7 +119,7 @@ pub fn build(
     let checks = Checks::new(&servers, config.reporter.clone());
     let mut tasks = Vec::new();
     for (number, server) in servers.iter().enumerate() {
-        let random = surroundings.random.fork();
+        let random = seams.random.fork();
         let watching = check::watch(
             checks.clone(),
             server.clone(),
@@ -134,11 +134,11 @@ pub fn build(
         servers,
         config.nodes.clone(),
         config.events,
-        surroundings.clock.clone(),
-        surroundings.random.fork(),
+        seams.clock.clone(),
+        seams.random.fork(),
     );
     Ok(Arc::new(XenOrchestra {
-        name: surroundings.name.clone(),
+        name: seams.name.clone(),
         machines,
         checks,
         changed,
@@ -219,7 +219,7 @@ impl LabelSync for XenOrchestra {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<LabelRule> {
+    fn follows(&self, fact: InstanceProperty) -> Option<LabelRule> {
         Some(labels::following(fact))
     }
 

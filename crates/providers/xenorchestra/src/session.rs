@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::Surroundings;
+use crate::Seams;
 use crate::config::{Login, MAIN, ServerConfig};
 pub(crate) use reload::{Reload, reload};
 use sign_in::{SignInError, Token, sign_in};
@@ -46,7 +46,7 @@ const RENEWED_AFTER: f64 = 0.8;
 
 /// The way to one server.
 pub(crate) struct Session {
-    surroundings: Surroundings,
+    seams: Seams,
     way: Mutex<Way>,
     /// Held while a sign-in is under way: whoever comes meanwhile gets the same token.
     pass: tokio::sync::Mutex<Pass>,
@@ -85,10 +85,10 @@ pub(crate) struct Access {
 }
 
 impl Session {
-    pub(crate) fn new(config: ServerConfig, surroundings: Surroundings) -> Result<Self, TlsError> {
-        let way = Way::new(config, &surroundings, 0)?;
+    pub(crate) fn new(config: ServerConfig, seams: Seams) -> Result<Self, TlsError> {
+        let way = Way::new(config, &seams, 0)?;
         Ok(Self {
-            surroundings,
+            seams,
             way: Mutex::new(way),
             pass: tokio::sync::Mutex::default(),
         })
@@ -124,7 +124,7 @@ impl Session {
         if way.config == config {
             return Ok(false);
         }
-        *way = Way::new(config, &self.surroundings, way.number + 1)?;
+        *way = Way::new(config, &self.seams, way.number + 1)?;
         Ok(true)
     }
 
@@ -172,7 +172,7 @@ impl Session {
                 ..Pass::default()
             };
         }
-        let now = self.surroundings.clock.now();
+        let now = self.seams.clock.now();
         let renew = pass.token.as_ref().map(|held| held.renew);
         if renew.is_some_and(|renew| renew.is_none_or(|renew| now < renew)) {
             return Ok(());
@@ -187,7 +187,7 @@ impl Session {
             };
         }
         let name = &way.config.name;
-        let signing_in = sign_in(way, &self.surroundings.clock);
+        let signing_in = sign_in(way, &self.seams.clock);
         match Box::pin(signing_in).await {
             Ok(token) => {
                 info!(server = name, "signed in to Xen Orchestra");
@@ -205,19 +205,15 @@ impl Session {
 }
 
 impl Way {
-    fn new(
-        config: ServerConfig,
-        surroundings: &Surroundings,
-        number: u64,
-    ) -> Result<Self, TlsError> {
+    fn new(config: ServerConfig, seams: &Seams, number: u64) -> Result<Self, TlsError> {
         let connector = if config.insecure {
             let tls = Tls::new().insecure(true).build()?;
-            surroundings.connector.with_tls(tls)
+            seams.connector.with_tls(tls)
         } else {
-            surroundings.connector.clone()
+            seams.connector.clone()
         };
         Ok(Self {
-            http: client(&config, surroundings, &connector),
+            http: client(&config, seams, &connector),
             connector,
             config,
             number,
@@ -290,14 +286,14 @@ impl Authenticate for NotYet {
     }
 }
 
-fn client(config: &ServerConfig, surroundings: &Surroundings, connector: &Connector) -> HttpClient {
-    let Surroundings {
+fn client(config: &ServerConfig, seams: &Seams, connector: &Connector) -> HttpClient {
+    let Seams {
         name,
         clock,
         random,
         metrics,
         ..
-    } = surroundings;
+    } = seams;
     let agent = concat!("bowline/", env!("CARGO_PKG_VERSION"), " (xenorchestra)");
     let base = config.url.clone().with_suffix("rest/v0");
     let called = if config.name == MAIN {

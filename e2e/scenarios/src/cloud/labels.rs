@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_core::{BoxFuture, Fact, LabelHold, LabelSync};
+use bowline_core::{BoxFuture, InstanceProperty, LabelHold, LabelSync};
 use tokio::sync::Notify;
 
 use super::ScriptedCloud;
@@ -42,19 +42,19 @@ impl LabelSync for ScriptedCloud {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<bowline_core::LabelRule> {
+    fn follows(&self, fact: InstanceProperty) -> Option<bowline_core::LabelRule> {
         let (first, reason, words) = match fact {
-            Fact::Zone => (
+            InstanceProperty::Zone => (
                 Some("topology.k8s.demo/original_host_id"),
                 "NodeZoneChanged",
                 "zone changed (node VM host changed)",
             ),
-            Fact::Region => (
+            InstanceProperty::Region => (
                 Some("topology.k8s.demo/original_pool_id"),
                 "NodeRegionChanged",
                 "region changed (node VM pool changed)",
             ),
-            Fact::InstanceType => (
+            InstanceProperty::InstanceType => (
                 None,
                 "NodeInstanceTypeHasChanged",
                 "instance type has changed (node VM memory and/or CPUs changed)",
@@ -62,7 +62,7 @@ impl LabelSync for ScriptedCloud {
         };
         Some(bowline_core::LabelRule {
             first,
-            is_warning: fact != Fact::InstanceType,
+            is_warning: fact != InstanceProperty::InstanceType,
             reason,
             words,
         })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_cloudscale::{Config, PROVIDER, Surroundings};
+use bowline_cloudscale::{Config, PROVIDER, Seams};
 use bowline_core::{CloudName, SHUTDOWN_TAINT};
 use bowline_http::Connector;
 use bowline_scenarios::cloud::{Script, machine, stopped};
@@ -53,14 +53,14 @@ impl Harness {
         ]);
         let config = Config::read(|name| variables.get(name).cloned()).unwrap();
         self.bench.add_provider(move |metrics| {
-            let surroundings = Surroundings {
+            let seams = Seams {
                 name: CloudName::parse(PROVIDER).unwrap(),
                 connector: Connector::simulated(world.pipes.clone()),
                 clock: world.clock.clone(),
                 random: world.random.fork(),
                 metrics: Some(metrics.register(bowline_cloudscale::register_metrics)),
             };
-            bowline_cloudscale::build(&config, surroundings).unwrap()
+            bowline_cloudscale::build(&config, seams).unwrap()
         });
     }
 

@@ -12,7 +12,7 @@ use bowline_simulator::serve::Server;
 use bowline_simulator_triton::{
     DEFAULT_PRIVATE_KEY, EXTERNAL, FABRIC, Fixture, MachineSpec, Triton,
 };
-use bowline_triton::{Sources, Surroundings, TritonMetrics};
+use bowline_triton::{Seams, Sources, TritonMetrics};
 use serde_json::{Value, json};
 
 use crate::harness::{DOWN, UP, network, node, until};
@@ -71,7 +71,7 @@ impl Yard {
                 secret: None,
                 cluster_name: "kubernetes".to_owned(),
             };
-            let surroundings = Surroundings {
+            let seams = Seams {
                 name: CloudName::parse("triton").unwrap(),
                 connector: Connector::simulated(world.pipes.clone()),
                 clock: world.clock.clone(),
@@ -79,7 +79,7 @@ impl Yard {
                 metrics: None,
             };
             let metrics = metrics.register(TritonMetrics::register);
-            let cloud = bowline_triton::build(sources, &surroundings, &metrics).unwrap();
+            let cloud = bowline_triton::build(sources, &seams, &metrics).unwrap();
             cloud as Arc<dyn Cloud>
         });
         Self {

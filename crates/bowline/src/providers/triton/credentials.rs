@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudErrorKind, CloudName, Secret};
-use bowline_http::{Clock, Connector, ProxyRules, Random, Surroundings, Tls};
+use bowline_http::{Clock, Connector, ProxyRules, Random, Seams, Tls};
 use bowline_triton::api::{Api, ApiError, Client, Setting};
 use bowline_triton::config::{Config, ConfigError, Connection, Given, table};
 use bowline_triton::keys::{KeyError, KeyId, PrivateKey};
@@ -437,7 +437,7 @@ fn setting(config: &Config) -> Result<Setting, Failure> {
         .build()
         .map_err(|error| usage(&error))?;
     let name = CloudName::parse(bowline_triton::PROVIDER).map_err(|error| usage(&error))?;
-    let surroundings = Surroundings {
+    let seams = Seams {
         name,
         connector: Connector::real(tls, proxies),
         clock: Clock::system(),
@@ -445,7 +445,7 @@ fn setting(config: &Config) -> Result<Setting, Failure> {
         metrics: None,
     };
     let metrics = TritonMetrics::default();
-    Ok(Setting::new(&surroundings, config.calls.clone(), &metrics))
+    Ok(Setting::new(&seams, config.calls.clone(), &metrics))
 }
 
 fn api(connection: &Connection, setting: &Setting) -> Result<Api, Failure> {

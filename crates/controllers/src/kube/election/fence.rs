@@ -37,12 +37,12 @@ pub enum Fenced {
 /// clock stands still while a machine is suspended.
 #[derive(Clone, Debug, Default)]
 pub struct Fence {
-    guards: Vec<Arc<Guard>>,
+    leases: Vec<Arc<LeaseCheck>>,
     observing: bool,
 }
 
 #[derive(Debug)]
-struct Guard {
+struct LeaseCheck {
     lease: String,
     deadline: Duration,
     lease_duration: Duration,
@@ -68,7 +68,7 @@ impl Fence {
     ) -> Self {
         let state = Mutex::new(FenceState::default());
         Self {
-            guards: vec![Arc::new(Guard {
+            leases: vec![Arc::new(LeaseCheck {
                 lease,
                 deadline,
                 lease_duration,
@@ -82,7 +82,7 @@ impl Fence {
     /// A fence that never lets pass: for a manager that only looks.
     pub fn observing() -> Self {
         Self {
-            guards: Vec::new(),
+            leases: Vec::new(),
             observing: true,
         }
     }
@@ -101,7 +101,7 @@ impl Fence {
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
-            guards: self.guards.iter().chain(&other.guards).cloned().collect(),
+            leases: self.leases.iter().chain(&other.leases).cloned().collect(),
             observing: self.observing || other.observing,
         }
     }
@@ -111,20 +111,22 @@ impl Fence {
         if self.observing {
             return Err(Fenced::Observing);
         }
-        self.guards.iter().try_for_each(|guard| guard.check())
+        self.leases
+            .iter()
+            .try_for_each(|lease_check| lease_check.check())
     }
 
     /// Whether somebody who led before may have left writes under way, which may yet take effect:
     /// that leader did not give the Lease back. Without a Lease nobody knows, so that it may be.
     pub fn may_follow_unfinished_writes(&self) -> bool {
-        let lost = |guard: &Arc<Guard>| guard.state().succeeds_a_lost_leader;
-        self.guards.is_empty() || self.guards.iter().any(lost)
+        let lost = |lease_check: &Arc<LeaseCheck>| lease_check.state().succeeds_a_lost_leader;
+        self.leases.is_empty() || self.leases.iter().any(lost)
     }
 
     /// Notes that the one who led before did not give the Lease back.
     pub(super) fn succeed_a_lost_leader(&self) {
-        for guard in &self.guards {
-            guard.state().succeeds_a_lost_leader = true;
+        for lease_check in &self.leases {
+            lease_check.state().succeeds_a_lost_leader = true;
         }
     }
 
@@ -143,30 +145,32 @@ impl Fence {
     /// The state of the `leaderElection` health check: bad only if we believe to lead and have not
     /// renewed for a lease duration and [20 s](HEALTH_TOLERANCE) more.
     pub fn health(&self) -> Result<(), Fenced> {
-        self.guards.iter().try_for_each(|guard| guard.health())
+        self.leases
+            .iter()
+            .try_for_each(|lease_check| lease_check.health())
     }
 
     /// When the first of the Leases stops being certain; none if no Lease is held.
     pub fn expires(&self) -> Option<Instant> {
-        self.guards
+        self.leases
             .iter()
-            .filter_map(|guard| Some(guard.state().renewed?.0 + guard.deadline))
+            .filter_map(|lease_check| Some(lease_check.state().renewed?.0 + lease_check.deadline))
             .min()
     }
 
     /// Opens it, or keeps it open: a request sent at that moment made the Lease ours. A fence that
     /// has expired stays shut, because somebody else may have been told so.
     pub(super) fn renew(&self, sent: Instant, sent_date: Timestamp) -> Result<(), Fenced> {
-        self.guards.iter().try_for_each(|guard| {
-            let was_leading = guard.state().renewed.is_some();
+        self.leases.iter().try_for_each(|lease_check| {
+            let was_leading = lease_check.state().renewed.is_some();
             if was_leading {
-                guard.check()?;
+                lease_check.check()?;
             }
-            guard.state().renewed = Some((sent, sent_date));
-            let fresh = guard.check();
+            lease_check.state().renewed = Some((sent, sent_date));
+            let fresh = lease_check.check();
             if fresh.is_err() && !was_leading {
                 // It was never open, so nobody relied on it: the next attempt may open it.
-                guard.state().renewed = None;
+                lease_check.state().renewed = None;
             }
             fresh
         })
@@ -174,13 +178,13 @@ impl Fence {
 
     /// Shuts it at once.
     pub(super) fn shut(&self) {
-        for guard in &self.guards {
-            guard.state().renewed = None;
+        for lease_check in &self.leases {
+            lease_check.state().renewed = None;
         }
     }
 }
 
-impl Guard {
+impl LeaseCheck {
     fn state(&self) -> MutexGuard<'_, FenceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -142,7 +142,7 @@ impl Reconcile<'_> {
     pub(super) async fn begin_removal(&mut self, removal: BalancerRemoval) -> Event {
         let controller = self.controller;
         (self.looks, self.withdrawn) = (None, std::collections::BTreeSet::new());
-        if removal.kind == RemovalKind::Present {
+        if removal.kind == RemovalKind::CurrentService {
             let service = &removal.service;
             controller.states.remember(service, &removal.clouds);
             if !service.is_load_balancer && !service.was_served_by_us() {

@@ -137,13 +137,13 @@ impl<'a> Reconcile<'a> {
                     return Ok(ReconcileOutcome::Done);
                 }
                 (Next::Stop, _) => return Ok(ReconcileOutcome::Stopped),
-                (Next::Again, _) => {
+                (Next::Restart, _) => {
                     debug!(service = %self.key, "what was planned for has changed; planning anew");
                     return Ok(ReconcileOutcome::Again);
                 }
                 (Next::Later(delay), _) => return Ok(ReconcileOutcome::Later(delay)),
                 (Next::Audit(after), _) => return Ok(ReconcileOutcome::Audit(after)),
-                (Next::Aside(delay), _) => {
+                (Next::Wait(delay), _) => {
                     self.put_aside(delay).await;
                     return Ok(ReconcileOutcome::Waiting(delay));
                 }
@@ -151,25 +151,27 @@ impl<'a> Reconcile<'a> {
                     let left = self.report_unserved(&service);
                     return Ok(left.map_or(ReconcileOutcome::Done, ReconcileOutcome::Later));
                 }
-                (Next::Hold(cloud), Found::Object(service)) => self.hold(service, cloud).await?,
+                (Next::AddFinalizer(cloud), Found::Object(service)) => {
+                    self.hold(service, cloud).await?
+                }
                 (Next::Prove(clouds), Found::Object(service)) => {
                     self.prove(&service, &clouds).await
                 }
-                (Next::Release, _) => {
+                (Next::RemoveFinalizer, _) => {
                     self.release().await?;
                     return Ok(ReconcileOutcome::Done);
                 }
-                (Next::End | Next::Report | Next::Hold(_) | Next::Prove(_), _) => {
+                (Next::End | Next::Report | Next::AddFinalizer(_) | Next::Prove(_), _) => {
                     return Ok(ReconcileOutcome::Done);
                 }
-                (Next::LetGo, _) => self.let_go(),
+                (Next::ForgetLost, _) => self.let_go(),
                 (Next::Remove(removal), _) => self.begin_removal(removal).await,
                 (Next::Draft, _) => self.draft().await,
                 (Next::Discard, _) => self.discard(),
                 (Next::Show, _) => self.show(),
                 (Next::Begin, _) => self.begin().await?,
                 (Next::Step(_), _) => self.step().await?,
-                (Next::Finish, _) => self.finish(),
+                (Next::FinishCloud, _) => self.finish(),
                 (Next::Publish, _) => self.publish().await?,
                 (Next::Forget, _) => self.forget(),
                 (Next::Move, _) => self.move_home().await?,

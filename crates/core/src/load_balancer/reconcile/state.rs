@@ -116,11 +116,11 @@ impl PlanState {
 pub enum RemovalKind {
     /// That of a Service that is gone, another one by now, or in the hands of others: what is there now is
     /// not written.
-    Old,
+    FormerService,
     /// That of a Service that a person has moved to another cloud.
-    Moved,
+    MovedService,
     /// That of a Service that is to have none.
-    Present,
+    CurrentService,
 }
 
 /// A removal that is under way.
@@ -285,15 +285,15 @@ pub enum Next {
     /// Nothing: it is time to stop.
     Stop,
     /// Once more, at once; the cause stays the same.
-    Again,
+    Restart,
     /// Once more after that time; the cause stays the same.
     Later(Duration),
     /// The Service is forgotten, its load balancer stays, and that is reported.
-    LetGo,
+    ForgetLost,
     /// Nobody serves it: that is reported, where people may think that we do.
     Report,
     /// It is remembered, and gets a finalizer.
-    Hold(CloudName),
+    AddFinalizer(CloudName),
     /// Nothing says that its finalizer is ours: these clouds are asked whether they have something for it.
     Prove(Vec<CloudName>),
     /// Nothing of that Service is to be left there.
@@ -303,7 +303,7 @@ pub enum Next {
     /// The plan does not hold any more.
     Discard,
     /// The plan is put aside for that long.
-    Aside(Duration),
+    Wait(Duration),
     /// What would be done is shown.
     Show,
     /// The plan is begun, or gone on with: what was found is published.
@@ -311,13 +311,13 @@ pub enum Next {
     /// A step is carried out.
     Step(StepId),
     /// One cloud of a removal is done.
-    Finish,
+    FinishCloud,
     /// Addresses and condition are written; addresses only if there are any where something is wrong.
     Publish,
     /// All is as wanted; compared with the cloud after that time.
     Audit(Option<Duration>),
     /// The Service stays or goes without a load balancer: status and annotations are cleared, then the finalizer goes.
-    Release,
+    RemoveFinalizer,
     /// The Service is forgotten, and those in trouble are woken.
     Forget,
     /// Status and annotations of what was left are cleared, and the new cloud is remembered.

@@ -185,7 +185,7 @@ fn row_01_any_unreadable_ends_and_the_load_balancer_stays() {
     // Nobody deleted what a restored API server lacks: it is forgotten, and nothing is removed.
     let mut seen = observed(&service, Responsibility::Nothing);
     (seen.service, seen.is_lost) = (ServicePresence::Lost, true);
-    assert_eq!(reconcile(&remembering(&["a"]), &seen), Next::LetGo);
+    assert_eq!(reconcile(&remembering(&["a"]), &seen), Next::ForgetLost);
     assert_eq!(
         after(remembering(&["a"]), vec![Event::Forgotten], &seen),
         Next::End
@@ -199,7 +199,11 @@ fn row_02_any_doubtful_waits_for_a_consistent_read() {
     let doubtful = || not_drafted(&DraftError::NeedsServices);
     let next = after(State::default(), vec![held_in("a"), doubtful()], &seen);
     assert_eq!(next, Next::Later(SERVICES_PAUSE));
-    let events = vec![removing(RemovalKind::Old), doubtful(), Event::AllLooked];
+    let events = vec![
+        removing(RemovalKind::FormerService),
+        doubtful(),
+        Event::AllLooked,
+    ];
     assert_eq!(
         after(State::default(), events, &seen),
         Next::Later(SERVICES_PAUSE)
@@ -218,11 +222,14 @@ fn row_03_remembered_clouds_to_leave_are_removed_first() {
         (observed(&same, ensure("a")), &["b"]),
     ] {
         let next = reconcile(&remembering(&["a", "b"]), &seen);
-        assert!(removes(RemovalKind::Old, clouds)(&next), "{next:?}");
+        assert!(
+            removes(RemovalKind::FormerService, clouds)(&next),
+            "{next:?}"
+        );
     }
     let left = || {
         vec![
-            removing(RemovalKind::Old),
+            removing(RemovalKind::FormerService),
             Event::AllLooked,
             Event::Forgotten,
         ]
@@ -236,20 +243,23 @@ fn row_03_remembered_clouds_to_leave_are_removed_first() {
     };
     assert_eq!(
         next("c"),
-        Next::Again,
+        Next::Restart,
         "another cloud's workers do the rest"
     );
-    assert_eq!(next("b"), Next::Hold(cloud("b")));
+    assert_eq!(next("b"), Next::AddFinalizer(cloud("b")));
     let mut moved = observed(&same, ensure("b"));
     moved.former = Some(cloud("a"));
     let next = reconcile(&State::default(), &moved);
-    assert!(removes(RemovalKind::Moved, &["a"])(&next), "{next:?}");
-    let events = || vec![removing(RemovalKind::Moved), Event::AllLooked];
+    assert!(
+        removes(RemovalKind::MovedService, &["a"])(&next),
+        "{next:?}"
+    );
+    let events = || vec![removing(RemovalKind::MovedService), Event::AllLooked];
     assert_eq!(after(State::default(), events(), &moved), Next::Move);
     let events = [events(), vec![Event::Moved]].concat();
     assert_eq!(
         after(State::default(), events, &moved),
-        Next::Hold(cloud("b"))
+        Next::AddFinalizer(cloud("b"))
     );
 }
 
@@ -277,11 +287,14 @@ fn row_06_idle_clean_up_removes_from_remembered_clouds_else_named_ones() {
     );
     let next = reconcile(&State::default(), &seen);
     assert!(
-        removes(RemovalKind::Present, &["a", "b"])(&next),
+        removes(RemovalKind::CurrentService, &["a", "b"])(&next),
         "{next:?}"
     );
     let next = reconcile(&remembering(&["b"]), &seen);
-    assert!(removes(RemovalKind::Present, &["b"])(&next), "{next:?}");
+    assert!(
+        removes(RemovalKind::CurrentService, &["b"])(&next),
+        "{next:?}"
+    );
     // Whose the finalizer is that a Service of another type has is only known if a cloud tells.
     let changed = Arc::new(Service {
         is_load_balancer: false,
@@ -291,7 +304,7 @@ fn row_06_idle_clean_up_removes_from_remembered_clouds_else_named_ones() {
     let next = |events| after(State::default(), events, &seen);
     assert_eq!(next(vec![]), Next::Prove(vec![cloud("a")]));
     assert_eq!(next(vec![Event::Proven(false)]), Next::Report);
-    assert!(removes(RemovalKind::Present, &["a"])(&next(vec![
+    assert!(removes(RemovalKind::CurrentService, &["a"])(&next(vec![
         Event::Proven(true)
     ])));
 }
@@ -299,7 +312,7 @@ fn row_06_idle_clean_up_removes_from_remembered_clouds_else_named_ones() {
 #[test]
 fn row_07_idle_unheld_in_a_cloud_that_does_not_serve_it_ends() {
     let (free, held) = (Arc::new(web()), held());
-    for (service, expected) in [(&free, Next::End), (&held, Next::Hold(cloud("a")))] {
+    for (service, expected) in [(&free, Next::End), (&held, Next::AddFinalizer(cloud("a")))] {
         let mut seen = observed(service, ensure("a"));
         seen.serves = false;
         assert_eq!(reconcile(&State::default(), &seen), expected);
@@ -310,7 +323,10 @@ fn row_07_idle_unheld_in_a_cloud_that_does_not_serve_it_ends() {
 fn row_08_idle_ensure_is_remembered_held_and_drafted() {
     let service = Arc::new(web());
     let seen = observed(&service, ensure("a"));
-    assert_eq!(reconcile(&State::default(), &seen), Next::Hold(cloud("a")));
+    assert_eq!(
+        reconcile(&State::default(), &seen),
+        Next::AddFinalizer(cloud("a"))
+    );
     assert_eq!(
         after(State::default(), vec![held_in("a")], &seen),
         Next::Draft
@@ -362,7 +378,7 @@ fn row_10_a_plan_that_waits_and_is_not_due_is_put_aside_again() {
     let mut plan = small(Goal::Present);
     plan.due = seen.now + secs(7);
     let next = after(waiting(plan), vec![held_in("a")], &seen);
-    assert_eq!(next, Next::Aside(secs(7)));
+    assert_eq!(next, Next::Wait(secs(7)));
 }
 
 #[test]
@@ -448,12 +464,12 @@ fn row_16_executing_overtaken_or_interrupting_with_other_targets_begins_again() 
         let plan = plan(Goal::Present, &[impact], &[]);
         after(State::default(), begun(plan), seen)
     };
-    assert_eq!(next(Impact::Interrupts, &seen), Next::Again);
+    assert_eq!(next(Impact::Interrupts, &seen), Next::Restart);
     assert_eq!(next(Impact::InPlace, &seen), Next::Step(0));
     seen.targets = Some(Fingerprint::of([&node("n1")], []));
     assert_eq!(next(Impact::Destroys, &seen), Next::Step(0));
     seen.targets_changed = true;
-    assert_eq!(next(Impact::None, &seen), Next::Again);
+    assert_eq!(next(Impact::None, &seen), Next::Restart);
 }
 
 #[test]
@@ -476,10 +492,7 @@ fn row_18_executing_a_wait_is_put_aside_and_a_long_one_fails() {
             vec![stepped(waits(secs(pause)))],
         ]
         .concat();
-        assert_eq!(
-            after(State::default(), events, &seen),
-            Next::Aside(expected)
-        );
+        assert_eq!(after(State::default(), events, &seen), Next::Wait(expected));
     }
     let at = |second| Timestamp::from_second(second).unwrap();
     let wait = |second| Event::Stepped(Some(waits(secs(5))), at(second));
@@ -504,7 +517,7 @@ fn row_20_ended_with_the_service_replaced_begins_again() {
     let another = other();
     let seen = observed(&another, ensure("a"));
     let events = begun(plan(Goal::Present, &[], &[]));
-    assert_eq!(after(State::default(), events, &seen), Next::Again);
+    assert_eq!(after(State::default(), events, &seen), Next::Restart);
 }
 
 #[test]
@@ -553,7 +566,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
     let service = held();
     let seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
     let next = |events: Vec<Event>| {
-        let events = [vec![removing(RemovalKind::Present)], events].concat();
+        let events = [vec![removing(RemovalKind::CurrentService)], events].concat();
         after(State::default(), events, &seen)
     };
     let wrong = || not_drafted(&cloud_error());
@@ -565,7 +578,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
     assert_eq!(next(vec![wrong()]), Next::Draft, "others go on");
     assert_eq!(
         next(vec![elsewhere(), elsewhere(), Event::AllLooked]),
-        Next::Release
+        Next::RemoveFinalizer
     );
     assert_eq!(
         next(vec![not_drafted(&later(9)), wrong(), Event::AllLooked]),
@@ -575,7 +588,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
         next(vec![wrong(), elsewhere(), Event::AllLooked]),
         Next::Fail
     );
-    assert_eq!(next(run(&[])), Next::Finish);
+    assert_eq!(next(run(&[])), Next::FinishCloud);
     assert_eq!(next(run(&["port"])), Next::FailIncomplete);
     let finished = [run(&[]), vec![Event::Finished]].concat();
     assert_eq!(next(finished.clone()), Next::Draft);
@@ -590,7 +603,7 @@ fn row_24_removed_by_an_observer_ends() {
     let service = held();
     let mut seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
     seen.is_observing = true;
-    let events = vec![removing(RemovalKind::Present), Event::AllLooked];
+    let events = vec![removing(RemovalKind::CurrentService), Event::AllLooked];
     assert_eq!(after(State::default(), events, &seen), Next::End);
 }
 
@@ -598,15 +611,18 @@ fn row_24_removed_by_an_observer_ends() {
 fn row_25_removed_from_a_service_that_lives_releases_it() {
     let service = held();
     let seen = observed(&service, Responsibility::CleanUp(vec![cloud("a")]));
-    let events = vec![removing(RemovalKind::Present), Event::AllLooked];
-    assert_eq!(after(State::default(), events, &seen), Next::Release);
+    let events = vec![removing(RemovalKind::CurrentService), Event::AllLooked];
+    assert_eq!(
+        after(State::default(), events, &seen),
+        Next::RemoveFinalizer
+    );
 }
 
 #[test]
 fn row_26_removed_from_an_old_service_is_forgotten() {
     let another = other();
     let seen = observed(&another, ensure("a"));
-    let events = vec![removing(RemovalKind::Old), Event::AllLooked];
+    let events = vec![removing(RemovalKind::FormerService), Event::AllLooked];
     assert_eq!(after(remembering(&["a"]), events, &seen), Next::Forget);
 }
 

@@ -20,15 +20,15 @@ impl LabelSync for Demo {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<LabelRule> {
+    fn follows(&self, fact: InstanceProperty) -> Option<LabelRule> {
         let (first, reason, words) = match fact {
-            Fact::Zone => (Some(FIRST), "ZoneChanged", "zone changed (host changed)"),
-            Fact::InstanceType => (None, "TypeChanged", "type has changed"),
-            Fact::Region => return None,
+            InstanceProperty::Zone => (Some(FIRST), "ZoneChanged", "zone changed (host changed)"),
+            InstanceProperty::InstanceType => (None, "TypeChanged", "type has changed"),
+            InstanceProperty::Region => return None,
         };
         Some(LabelRule {
             first,
-            is_warning: fact == Fact::Zone,
+            is_warning: fact == InstanceProperty::Zone,
             reason,
             words,
         })
@@ -184,7 +184,7 @@ impl LabelSync for Greedy {
         LabelHold::Whole
     }
 
-    fn follows(&self, fact: Fact) -> Option<LabelRule> {
+    fn follows(&self, fact: InstanceProperty) -> Option<LabelRule> {
         Demo.follows(fact)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_cloudscale::{Config, Surroundings, build};
+use bowline_cloudscale::{Config, Seams, build};
 use bowline_core::{AddressKind, Node, NodeAddress};
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
@@ -77,23 +77,23 @@ impl Harness {
     ) -> Self {
         let simulation = Simulation::new(seed, AUTHORITY, simulated);
         let config = config(&format!("http://{AUTHORITY}/v1/"), environment);
-        let surroundings = Surroundings {
+        let seams = Seams {
             metrics,
-            ..simulation.surroundings("cloudscale")
+            ..simulation.seams("cloudscale")
         };
-        Self(simulation.with(build(&config, surroundings).unwrap()))
+        Self(simulation.with(build(&config, seams).unwrap()))
     }
 
     /// Over a real socket, in real time.
     pub(crate) async fn on_a_socket() -> Self {
         let (simulation, address) = Simulation::on_a_socket(simulated).await;
         let tls = bowline_http::Tls::new().build().unwrap();
-        let surroundings = Surroundings {
+        let seams = Seams {
             connector: Connector::real(tls, bowline_http::ProxyRules::default()),
-            ..simulation.surroundings("cloudscale")
+            ..simulation.seams("cloudscale")
         };
         let config = config(&format!("http://{address}/v1/"), &[]);
-        Self(simulation.with(build(&config, surroundings).unwrap()))
+        Self(simulation.with(build(&config, seams).unwrap()))
     }
 
     /// Adds servers `<name>-1` to `<name>-<count>` and returns their nodes.

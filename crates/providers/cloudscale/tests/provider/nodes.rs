@@ -347,11 +347,8 @@ async fn cloudscale_case_83_a_404_without_a_body_is_absence() {
         String::from_utf8(request).unwrap()
     });
     let config = crate::harness::config(&format!("http://{AUTHORITY}"), &[]);
-    let cloud = bowline_cloudscale::build(
-        &config,
-        bowline_test_kit::surroundings(&world, "cloudscale"),
-    )
-    .unwrap();
+    let cloud =
+        bowline_cloudscale::build(&config, bowline_test_kit::seams(&world, "cloudscale")).unwrap();
     let nodes = [std::sync::Arc::new(node("x", Some(NOBODY)))];
     gone(cloud.instances().unwrap().lookup(&nodes).await.remove(0));
     let request = server.await.unwrap().to_ascii_lowercase();

@@ -87,7 +87,7 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
     let test = Harness::with(&[file]);
     test.canary().await.unwrap();
     let config = crate::harness::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
-    let built = bowline_cloudscale::build(&config, test.surroundings("cloudscale"));
+    let built = bowline_cloudscale::build(&config, test.seams("cloudscale"));
     let Err(error) = built else {
         panic!("a cloud without a token");
     };

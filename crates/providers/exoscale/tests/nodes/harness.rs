@@ -47,7 +47,7 @@ impl Harness {
         sim.add_instance(&i1.public_ip("198.51.100.21".parse().unwrap()))
             .unwrap();
         let config = config(environment, file);
-        let cloud = build(&config, simulation.surroundings("exoscale")).await;
+        let cloud = build(&config, simulation.seams("exoscale")).await;
         simulation.world.journal.clear();
         Self(simulation.with(cloud.unwrap()))
     }

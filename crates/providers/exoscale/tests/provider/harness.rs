@@ -8,7 +8,7 @@ use bowline_simulator::World;
 use bowline_simulator_exoscale::{
     ClusterSpec, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
-use bowline_test_kit::{self as kit, Simulation, surroundings};
+use bowline_test_kit::{self as kit, Simulation, seams};
 
 const AUTHORITY: &str = "exoscale.localhost:80";
 /// Pool `workers`.
@@ -65,8 +65,8 @@ pub(crate) async fn provider(world: &World, file: &str) -> Arc<dyn Cloud> {
         Some(value.to_owned())
     };
     let config = Config::read(environment, Some(file)).unwrap();
-    let surroundings = surroundings(world, "exoscale");
-    build(&config, surroundings).await.unwrap()
+    let seams = seams(world, "exoscale");
+    build(&config, seams).await.unwrap()
 }
 
 /// A node as it is after its initialisation.

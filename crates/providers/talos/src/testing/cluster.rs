@@ -113,9 +113,9 @@ impl Harness {
             config_text: None,
             need,
         };
-        let surroundings = bowline_test_kit::surroundings(&self.world, "talos");
+        let seams = bowline_test_kit::seams(&self.world, "talos");
         let metrics = register_metrics(&mut self.registry.lock().unwrap());
-        build(setup, surroundings, Some(metrics))
+        build(setup, seams, Some(metrics))
     }
 
     /// A node of a machine that waits to be initialised, made now.

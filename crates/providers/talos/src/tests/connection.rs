@@ -12,7 +12,7 @@ use bowline_simulator_talos::{Access, Config, MachineSpec, Talos};
 use tokio::time::Instant;
 
 use crate::testing::cluster::{FIRST, Harness, cannot_tell, found, id, look};
-use crate::{Environment, Need, Setup, Surroundings, build};
+use crate::{Environment, Need, Seams, Setup, build};
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
@@ -288,14 +288,14 @@ async fn over_real_sockets_and_tls_it_is_the_same() {
         need: Need::Machines,
     };
     let tls = Tls::new().build().unwrap();
-    let surroundings = Surroundings {
+    let seams = Seams {
         name: CloudName::parse("talos").unwrap(),
         connector: Connector::real(tls, ProxyRules::default()),
         clock: world.clock.clone(),
         random: world.random.fork(),
         metrics: None,
     };
-    let cloud = build(setup, surroundings, None).unwrap();
+    let cloud = build(setup, seams, None).unwrap();
     let mut node = crate::testing::node("cp1", "10.0.0.1");
     node.created = world.clock.now();
     let instance = found(&cloud, &Arc::new(node)).await;

@@ -10,7 +10,7 @@ use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
 
 use crate::testing::cluster::{found, id, look};
 use crate::testing::node;
-use crate::{Environment, Need, Setup, Surroundings, build};
+use crate::{Environment, Need, Seams, Setup, build};
 
 /// Rules that need the firmware's facts.
 const RULES: &str = r#"
@@ -42,14 +42,14 @@ async fn an_official_server_answers_our_client() {
         need: Need::Machines,
     };
     let clock = Clock::system();
-    let surroundings = Surroundings {
+    let seams = Seams {
         name: CloudName::parse("talos").unwrap(),
         connector: Connector::real(Tls::new().build().unwrap(), ProxyRules::default()),
         clock: clock.clone(),
         random: Random::seeded(7),
         metrics: None,
     };
-    let cloud = build(setup, surroundings, None).unwrap();
+    let cloud = build(setup, seams, None).unwrap();
     cloud.instances().unwrap().canary().await.unwrap();
 
     let mut web = node("web-1", "10.0.0.5,2001:db8:4::10");

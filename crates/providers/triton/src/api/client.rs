@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_http::{
-    BaseUrl, Call, CallMetrics, Clock, Connector, HttpClient, Random, Rate, Route, Surroundings,
-    Tls, TlsError,
+    BaseUrl, Call, CallMetrics, Clock, Connector, HttpClient, Random, Rate, Route, Seams, Tls,
+    TlsError,
 };
 use http::header::{HeaderName, InvalidHeaderValue};
 use http::{HeaderValue, Method};
@@ -48,13 +48,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub fn new(surroundings: &Surroundings, calls: CallConfig, metrics: &TritonMetrics) -> Self {
+    pub fn new(seams: &Seams, calls: CallConfig, metrics: &TritonMetrics) -> Self {
         Self {
-            name: surroundings.name.to_string(),
-            connector: surroundings.connector.clone(),
-            clock: surroundings.clock.clone(),
-            random: surroundings.random.clone(),
-            metrics: surroundings.metrics.clone(),
+            name: seams.name.to_string(),
+            connector: seams.connector.clone(),
+            clock: seams.clock.clone(),
+            random: seams.random.clone(),
+            metrics: seams.metrics.clone(),
             throttled: metrics.throttled.clone(),
             calls,
             offset: ClockOffset::default(),

@@ -263,7 +263,7 @@ fn routes(test: &Harness, variables: &[(&str, &str)]) -> FabricRoutes {
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let config = config(&[], None);
     let metrics = crate::TritonMetrics::default();
-    let context = Context::new(config, &environment, &test.surroundings(), &metrics);
+    let context = Context::new(config, &environment, &test.seams(), &metrics);
     FabricRoutes::new(&context.unwrap())
 }
 

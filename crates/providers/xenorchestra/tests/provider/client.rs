@@ -4,7 +4,7 @@ use bowline_http::{Connector, ProxyRules, Tls};
 use bowline_simulator::World;
 use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Quirks};
-use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
+use bowline_xenorchestra::{Config, Gauges, Seams, build};
 
 use crate::harness::{AUTHORITY, Harness, VM1, cannot_tell, cloud, found, orchestra, w1, wait};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ async fn over_tls(insecure: bool) -> Result<(), String> {
     let file = format!(
         "url: https://localhost:{port}\ntoken: {DEFAULT_TOKEN}\nevents: no\ninsecure: {insecure}\n"
     );
-    let surroundings = Surroundings {
+    let seams = Seams {
         name: bowline_core::CloudName::parse("xenorchestra").unwrap(),
         connector: Connector::real(Tls::new().build().unwrap(), ProxyRules::default()),
         clock: world.clock.clone(),
@@ -94,7 +94,7 @@ async fn over_tls(insecure: bool) -> Result<(), String> {
         metrics: None,
     };
     let config = Config::of_file(&file).unwrap();
-    let cloud = build(&config, &surroundings, &Gauges::default()).unwrap();
+    let cloud = build(&config, &seams, &Gauges::default()).unwrap();
     let node = [Arc::new(w1())];
     let answer = cloud.instances().unwrap().lookup(&node).await.remove(0);
     match answer {

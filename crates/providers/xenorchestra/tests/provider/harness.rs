@@ -10,7 +10,7 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
-use bowline_test_kit::{self as kit, Simulation, surroundings, wraps};
+use bowline_test_kit::{self as kit, Simulation, seams, wraps};
 pub(crate) use bowline_test_kit::{
     answer, cannot_tell, found, fresh, gone, node as known, with_node_ip,
 };
@@ -103,8 +103,8 @@ impl Harness {
 }
 
 pub(crate) fn cloud(world: &World, config: &Config) -> Arc<dyn Cloud> {
-    let surroundings = surroundings(world, "xenorchestra");
-    build(config, &surroundings, &Gauges::default()).unwrap()
+    let seams = seams(world, "xenorchestra");
+    build(config, &seams, &Gauges::default()).unwrap()
 }
 
 pub(crate) async fn wait(time: Duration) {

@@ -66,8 +66,8 @@ proptest! {
             let next = reconcile(&state, &seen);
             let answer = answers.next().unwrap_or_default();
             let event = match next {
-                Next::Hold(name) => {
-                    prop_assert!(kind != Some(RemovalKind::Old) || state.remembered.is_none());
+                Next::AddFinalizer(name) => {
+                    prop_assert!(kind != Some(RemovalKind::FormerService) || state.remembered.is_none());
                     let service = if world.sight == 3 { another.clone() } else { same.clone() };
                     Event::Held(Remembered { service, clouds: vec![name] })
                 }
@@ -111,20 +111,20 @@ proptest! {
                         _ => stepped(StepOutcome::Done),
                     }
                 }
-                Next::Finish => { clean += 1; Event::Finished }
+                Next::FinishCloud => { clean += 1; Event::Finished }
                 Next::Publish => {
                     prop_assert_eq!(state.removal.as_ref(), None);
                     Event::Published(None)
                 }
-                Next::Forget | Next::Release | Next::Move => {
+                Next::Forget | Next::RemoveFinalizer | Next::Move => {
                     let removal = state.removal.as_ref().unwrap();
                     // A plan that waited stands for the look at its cloud.
                     prop_assert!(clean >= removal.clouds.len());
-                    prop_assert_eq!(next == Next::Release, removal.kind == RemovalKind::Present);
-                    if next == Next::Release { break; }
+                    prop_assert_eq!(next == Next::RemoveFinalizer, removal.kind == RemovalKind::CurrentService);
+                    if next == Next::RemoveFinalizer { break; }
                     Event::Forgotten
                 }
-                Next::LetGo => { prop_assert!(seen.is_lost); Event::Forgotten }
+                Next::ForgetLost => { prop_assert!(seen.is_lost); Event::Forgotten }
                 _ => break,
             };
             record(&mut state, event);

@@ -65,9 +65,9 @@ impl Harness {
     pub(super) fn api(&self, qps: u32) -> Arc<Api> {
         let file = format!("[Global]\nqps = {qps}\nburst = {}\n", (qps * 3).min(1000));
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], Some(&file));
-        let surroundings = self.surroundings("triton");
+        let seams = self.seams("triton");
         let metrics = crate::TritonMetrics::default();
-        let setting = Setting::new(&surroundings, config.calls.clone(), &metrics);
+        let setting = Setting::new(&seams, config.calls.clone(), &metrics);
         let client = Client::new(&config.connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_core::{Endpoints, Service};
 use bowline_simulator::World;
 use bowline_simulator_triton::{Fixture, MachineInfo, RuleInfo, Triton as Simulated};
-use bowline_test_kit::{Outcome, ServiceHarness, service, surroundings, wraps};
+use bowline_test_kit::{Outcome, ServiceHarness, seams, service, wraps};
 pub(crate) use bowline_test_kit::{port, steps};
 use bowline_triton::{Triton, TritonMetrics, build};
 
@@ -130,8 +130,8 @@ fn provider(world: &World, file: &str, folder: &tempfile::TempDir) -> Arc<Triton
     let path = folder.path().join("cloud.conf");
     std::fs::write(&path, file).unwrap();
     let sources = sources(&[], Some(path));
-    let surroundings = surroundings(world, "triton");
-    build(sources, &surroundings, &TritonMetrics::default()).unwrap()
+    let seams = seams(world, "triton");
+    build(sources, &seams, &TritonMetrics::default()).unwrap()
 }
 
 pub(crate) fn set(service: &mut Service, name: &str, value: &str) {

@@ -12,7 +12,7 @@ use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator_triton::{DEFAULT_ACCOUNT_ID, Fixture, MachineInfo, Triton as Simulated};
 pub(crate) use bowline_test_kit::steps;
-use bowline_test_kit::{self as kit, Outcome, drive, surroundings, wraps};
+use bowline_test_kit::{self as kit, Outcome, drive, seams, wraps};
 use bowline_triton::{Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -252,8 +252,8 @@ fn provider(world: &World, file: &TempDir) -> (Arc<Triton>, Registry) {
     let sources = sources(&[], Some(file.path().join("cloud.conf")));
     let mut registry = Registry::default();
     let metrics = TritonMetrics::register(&mut registry);
-    let surroundings = surroundings(world, "triton");
-    (build(sources, &surroundings, &metrics).unwrap(), registry)
+    let seams = seams(world, "triton");
+    (build(sources, &seams, &metrics).unwrap(), registry)
 }
 
 pub(crate) fn port(protocol: &str, port: u16, node_port: u16) -> ServicePort {

@@ -86,10 +86,10 @@ impl Harness {
         std::fs::write(&file, format!("[Metrics]\nmode = {mode}\n")).unwrap();
         let variables = [("SDC_PRIVATE_KEY", key), ("TRITON_TLS_INSECURE", "1")];
         let sources = sources(&variables, Some(file));
-        let surroundings = self.surroundings("triton");
+        let seams = self.seams("triton");
         self.registry = Registry::default();
         let metrics = TritonMetrics::register(&mut self.registry);
-        let provider = build(sources, &surroundings, &metrics).unwrap();
+        let provider = build(sources, &seams, &metrics).unwrap();
         let (working, cluster) = (Arc::clone(&provider), Arc::clone(&self.cluster));
         let working = tokio::spawn(async move {
             let chores = working.chores().expect("it has chores");

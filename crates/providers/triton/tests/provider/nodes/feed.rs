@@ -14,7 +14,7 @@ use super::harness::{Harness, found, known, lookup};
 async fn followed(test: &Harness) -> (Arc<Triton>, Registry) {
     let mut registry = Registry::default();
     let metrics = TritonMetrics::register(&mut registry);
-    let cloud = build(Harness::sources(&[]), &test.surroundings(), &metrics).unwrap();
+    let cloud = build(Harness::sources(&[]), &test.seams(), &metrics).unwrap();
     found(lookup(&cloud, &known(1)).await);
     // Interest is what starts it.
     tokio::time::sleep(Duration::from_secs(2)).await;

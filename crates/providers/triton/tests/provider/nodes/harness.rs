@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_core::{Lookup, Node};
-use bowline_http::Surroundings;
+use bowline_http::Seams;
 use bowline_simulator_triton::{Fixture, Triton as Simulated};
 use bowline_test_kit::{Simulation, wraps};
 pub(crate) use bowline_test_kit::{cannot_tell as unclear, found, lookups, presence};
@@ -26,12 +26,12 @@ impl Harness {
         crate::common::sources(further, None)
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        self.0.surroundings("triton")
+    pub(crate) fn seams(&self) -> Seams {
+        self.0.seams("triton")
     }
 
     pub(crate) fn provider_of(&self, sources: Sources) -> Arc<Triton> {
-        build(sources, &self.surroundings(), &TritonMetrics::default()).unwrap()
+        build(sources, &self.seams(), &TritonMetrics::default()).unwrap()
     }
 
     pub(crate) fn provider(&self) -> Arc<Triton> {

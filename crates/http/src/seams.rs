@@ -6,7 +6,7 @@ use crate::{BaseUrl, CallMetrics, ClientBuilder, Clock, Connector, HttpClient, R
 
 /// What a provider is built with: its seams, and where it stands among other clouds.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct Seams {
     /// What the operator calls this cloud; the provider's name where there is only one.
     pub name: CloudName,
     /// The network.
@@ -19,7 +19,7 @@ pub struct Surroundings {
     pub metrics: Option<CallMetrics>,
 }
 
-impl Surroundings {
+impl Seams {
     /// A client of the API at `base`, without credentials.
     pub fn client(&self, base: BaseUrl) -> ClientBuilder {
         HttpClient::builder(self.name.as_str(), base, self.connector.clone())
