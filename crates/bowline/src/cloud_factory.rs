@@ -47,7 +47,7 @@ struct CloudSpec {
     input: ProviderInput,
     needs_machines: bool,
     cluster_name: String,
-    /// Where its secrets are, in the place of the secrets, for one that is not built yet.
+    /// Where its secrets are, instead of the secrets, for one that is not built yet.
     references: Vec<Reference>,
 }
 

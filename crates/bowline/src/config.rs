@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is strict: a key that means nothing, a value of another kind, a key given twice are errors, and all of them
-//! are told at once, each with its line, column and path. The check, the JSON schema and the reference page are made
+//! are reported at once, each with its line, column and path. The check, the JSON schema and the reference page are made
 //! of one tree ([`schema`]).
 
 mod balancers;

@@ -75,7 +75,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     }
 }
 
-/// What a manager is told.
+/// What a manager is reported.
 pub(crate) struct Launch {
     /// How it was called.
     pub(crate) invocation: Invocation,
@@ -134,9 +134,9 @@ async fn build(
         configuration,
     } = job;
     let clock = Clock::system();
-    let told = (&options, configuration.as_ref());
+    let reported = (&options, configuration.as_ref());
     let program = invocation.program.clone();
-    let reached = reach(&program, told, environment, &clock, Patience::Endless).await?;
+    let reached = reach(&program, reported, environment, &clock, Patience::Endless).await?;
     let reviews = reviews(
         &program,
         &options,

@@ -113,7 +113,7 @@ async fn known(
     }
 }
 
-/// What the provider is told.
+/// What the provider is reported.
 fn content_of(sight: &SecretSight) -> Option<SecretContent> {
     let SecretSight::There { uid, values } = sight else {
         return None;

@@ -50,9 +50,9 @@ fn the_page_of_cloudscale_is_what_its_table_says() {
              the start with a message that names the variable, except where the meaning says\n\
              otherwise.\n\n{table}\n\
              ## Annotations of Services\n\n\
-             All keys begin with `k8s.cloudscale.ch/`. An absent key has its default. A value that is\n\
-             not allowed is told in an event `InvalidLoadBalancerConfig`; until it is put right, a new\n\
-             load balancer is not made, and of an existing one only the members are kept up to date.\n\n\
+             All keys begin with `k8s.cloudscale.ch/`. An absent key has its default. An invalid value is\n\
+             reported as event `InvalidLoadBalancerConfig`; until it is fixed, no new load balancer is\n\
+             created; targets of an existing one stay up to date.\n\n\
              {annotations}\n\
              `bowline.dev/take-over: <uuid>` says that the load balancer with that uuid is this\n\
              Service's, although its tag `k8s-service-uid` names another.\n"
@@ -90,9 +90,8 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
              or type is read by itself, and the lists are tried again ten minutes later.\n\n\
              ## Annotations of Services\n\n\
              All keys begin with `{prefix}`. An absent or\n\
-             empty one has its default. Before the cloud is asked anything, all are checked; what is not\n\
-             allowed is told in events `InvalidLoadBalancerConfig`, and nothing is changed until it is put\n\
-             right.\n\n\
+             empty one has its default. All are checked before the cloud is asked anything. An invalid\n\
+             value is reported as event `InvalidLoadBalancerConfig`; nothing changes until it is fixed.\n\n\
              {annotations}\n\
              `bowline.dev/take-over: <id>` asks for the load balancer with that id. Its owner must hand it\n\
              over (`bowline.dev/hand-over: <namespace>/<name>` on the owning Service), or the operator must\n\
@@ -118,7 +117,7 @@ fn the_page_of_talos_is_what_its_tables_say() {
              The provider is chosen with `--cloud-provider=talos`, or by starting the program as\n\
              `talos-cloud-controller-manager`. Machines are asked about themselves, wherever they run.\n\n\
              Environment variables, the talosconfig and the file of `--cloud-config` configure the provider.\n\
-             Files are read again every {poll} s; what cannot be used then changes nothing and is told.\n\n\
+             Files are read again every {poll} s; an invalid change is reported, and the old content stays.\n\n\
              {tables}\n\
              ## Credentials\n\n\
              The talosconfig is the first that exists of `$TALOSCONFIG`, `$TALOS_HOME/config` (or\n\
@@ -262,13 +261,13 @@ fn the_page_of_triton_is_what_its_tables_say() {
              `triton-cloud-controller-manager`. It serves one data center.\n\n\
              Each value comes from the first of these that has it: a flag, the Secret, the environment,\n\
              the file of `--cloud-config`. The file is either in the original's form (`[Section]` and\n\
-             `key = value`) or YAML (`section:` and camelCase keys: `tritonKeyId`). Unknown keys are told\n\
-             and ignored; all that cannot be used is reported at start-up. A change of the Secret or of the\n\
+             `key = value`) or YAML (`section:` and camelCase keys: `tritonKeyId`). Unknown keys are\n\
+             reported and ignored; all that cannot be used is reported at start-up. A change of the Secret or of the\n\
              file is taken on without a restart, once CloudAPI accepts it; flags, environment and behaviour\n\
              need one.\n\n{tables}\n\
              ## The Secret\n\n\
              `--{credentials}=<namespace>/<name>` names it; it is followed from the start of the\n\
-             process on, by standbys too. The right to `list` and `watch` that one Secret is enough. While it cannot\n\
+             process on, by standbys too. The permission to `list` and `watch` that one Secret is enough. While it cannot\n\
              be read, the start waits, since it goes before environment and file; where it does not exist, these\n\
              count, and the start waits only if something is missing. The log says so.\n\n\
              On the Secret the manager that leads writes an event `{loaded}` with the fingerprint of the\n\

@@ -147,7 +147,7 @@ impl Connector {
         self.through(ProxyRules::default())
     }
 
-    /// The same network with these proxies in the place of its own.
+    /// The same network with these proxies instead of its own.
     #[must_use]
     pub fn through(&self, proxies: ProxyRules) -> Self {
         let mut changed = self.clone();

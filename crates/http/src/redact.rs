@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::route::SEGMENT;
 
-/// What stands in the place of a secret.
+/// What replaces a secret.
 pub const HIDDEN: &str = "[secret]";
 /// How much of a body that is not understood goes into an error.
 pub const BODY_EXCERPT: usize = 300;

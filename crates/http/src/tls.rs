@@ -160,7 +160,7 @@ impl Tls {
         self
     }
 
-    /// Takes `SSL_CERT_FILE` in the place of the system's bundle, if it is set.
+    /// Takes `SSL_CERT_FILE` instead of the system's bundle, if it is set.
     #[must_use]
     pub fn environment(mut self, environment: impl Fn(&str) -> Option<String>) -> Self {
         self.bundle = environment("SSL_CERT_FILE")

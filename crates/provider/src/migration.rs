@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What an original is told.
+/// What an original is reported.
 pub struct Original<'a> {
     /// Its environment.
     pub environment: &'a dyn Fn(&str) -> Option<String>,

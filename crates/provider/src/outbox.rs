@@ -111,8 +111,8 @@ mod tests {
         for _ in 3..=MOST {
             desk.next().await;
         }
-        let told = async { desk.tell(Regarding::manager(), "One", "last") };
-        let (news, ()) = tokio::join!(desk.next(), told);
+        let reported = async { desk.tell(Regarding::manager(), "One", "last") };
+        let (news, ()) = tokio::join!(desk.next(), reported);
         assert!(news.message == "last" && !news.is_warning);
     }
 }

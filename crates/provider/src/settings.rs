@@ -55,7 +55,7 @@ pub struct Field {
     pub allowed: String,
     /// What it is for.
     pub meaning: String,
-    /// The key under which the path of a file is given in the place of what it holds.
+    /// The key under which the path of a file is given instead of what it holds.
     pub file_as: Option<&'static str>,
     /// What the original calls it, where that differs: a variable, or a key of another form of its file.
     pub original: Option<&'static str>,

@@ -225,8 +225,8 @@ impl Auth {
         let mut roles = rbac::decide(user, attributes, objects);
         if !roles.allowed && !node.reason.is_empty() {
             let reasons = [node.reason, roles.reason];
-            let told: Vec<String> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
-            roles.reason = told.join("\n");
+            let reported: Vec<String> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
+            roles.reason = reported.join("\n");
         }
         roles
     }

@@ -83,9 +83,10 @@ impl Rule {
             ("resources", self.resources),
             ("verbs", self.verbs),
         ];
-        let told = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        let reported = lists.into_iter().filter(|(_, list)| !list.is_empty());
         Value::Object(
-            told.map(|(key, list)| (key.to_owned(), json!(list)))
+            reported
+                .map(|(key, list)| (key.to_owned(), json!(list)))
                 .collect(),
         )
     }

@@ -213,7 +213,7 @@ impl std::fmt::Debug for Simulation {
     }
 }
 
-/// What is told about servers that run: where they are, and how they are used.
+/// What is reported about servers that run: where they are, and how they are used.
 #[derive(Debug)]
 pub struct Greeting(String);
 

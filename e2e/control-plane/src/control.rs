@@ -85,7 +85,7 @@ impl Command {
     }
 }
 
-/// The lines of an input. `ended` is told when there are no more, which may be long before the last one
+/// The lines of an input. `ended` is reported when there are no more, which may be long before the last one
 /// is received here.
 pub(crate) fn read_lines(
     input: impl AsyncRead + Send + Unpin + 'static,

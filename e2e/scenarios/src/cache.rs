@@ -1,4 +1,4 @@
-//! A cache of the API server that lags behind: whatever may be answered from it is, and nothing newer is told.
+//! A cache of the API server that lags behind: whatever may be answered from it is, and nothing newer is reported.
 //!
 //! Lists without a version are not its business: a server answers those from its storage.
 

@@ -233,7 +233,7 @@ impl Mirror {
             .await;
     }
 
-    /// Lists, and waits until the watch has told what the list says.
+    /// Lists, and waits until the watch has shown what the list says.
     async fn agree<K>(&self, kept: &Kept, api: Api<K>, select: &ListParams)
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,

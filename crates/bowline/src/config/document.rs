@@ -115,7 +115,7 @@ impl Value {
     }
 }
 
-/// Reads the one document of a text. Keys that occur twice are told together; what is no YAML ends the reading.
+/// Reads the one document of a text. Keys that occur twice are reported together; what is no YAML ends the reading.
 pub(crate) fn read(text: &str) -> Result<Value, Vec<Problem>> {
     if text.len() > LARGEST {
         let what = format!("the file is larger than {LARGEST} bytes");
@@ -314,8 +314,8 @@ mod tests {
             ("? [a]\n: b\n", "1:3: a key is a text"),
             ("a: &x [*x]\n", "1:8: the alias is part"),
         ] {
-            let told = wrong(text);
-            assert!(told[0].starts_with(start), "{text:?}: {told:?}");
+            let reported = wrong(text);
+            assert!(reported[0].starts_with(start), "{text:?}: {reported:?}");
         }
     }
 
@@ -340,12 +340,12 @@ mod tests {
             let ten = [alias.as_str(); 10].join(", ");
             writeln!(bomb, "a{number}: &a{number} [{ten}]").unwrap();
         }
-        let told = wrong(&bomb);
-        assert!(told[0].contains("more than 200000"), "{told:?}");
-        let told = wrong(&"[".repeat(100));
+        let reported = wrong(&bomb);
+        assert!(reported[0].contains("more than 200000"), "{reported:?}");
+        let reported = wrong(&"[".repeat(100));
         assert!(
-            told[0].contains("more than 64 deep") || told[0].contains("no YAML"),
-            "{told:?}"
+            reported[0].contains("more than 64 deep") || reported[0].contains("no YAML"),
+            "{reported:?}"
         );
     }
 }

@@ -71,8 +71,8 @@ pub(super) fn read(value: &Value, problems: &mut Vec<Problem>) -> Vec<Preset> {
         }
         let texts = texts(&entry.value, flag.kind);
         let path = below("manager", flag.name);
-        let told = |problem: &Problem| problem.path.starts_with(&path);
-        if problems.iter().any(told) {
+        let reported = |problem: &Problem| problem.path.starts_with(&path);
+        if problems.iter().any(reported) {
             continue;
         }
         for text in &texts {

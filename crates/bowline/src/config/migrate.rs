@@ -18,7 +18,7 @@ use super::document::{self, Shape, Value};
 use super::schema::{Field, Kind, below};
 use super::{Problem, flags};
 
-/// What an original is told.
+/// What an original is reported.
 pub(crate) struct Original<'a> {
     pub(crate) provider: &'static ProviderKind,
     pub(crate) line: &'a CommandLine,
@@ -54,12 +54,12 @@ pub(crate) fn migrate(
             .map_or_else(BTreeSet::new, merge::Before::variables),
         remarks: Vec::new(),
     };
-    let told = bowline_provider::Original {
+    let reported = bowline_provider::Original {
         environment: original.environment,
         file: original.file,
         flags: &given_flags(original),
     };
-    let settings = (original.provider.migrate)(&told, &mut adopter)?;
+    let settings = (original.provider.migrate)(&reported, &mut adopter)?;
     let cloud = json!({"name": name, "provider": original.provider.name, "settings": settings});
     let manager = manager(original.line);
     let election = &original.line.options.election;

@@ -127,7 +127,7 @@ pub(crate) fn reference_page() -> String {
          `bowline\nconfig migrate` makes one of an original's flags, environment and file, and\n\
          `bowline.schema.json` beside this page is its JSON schema (`bowline config schema`).\n\n\
          The file is YAML, one document. It is strict: a key that is not below, a value of another kind and a key\n\
-         given twice are errors, and all of them are told at once, each with line, column and path. The\n\
+         given twice are errors, and all of them are reported at once, each with line, column and path. The\n\
          variables of the environment that configure originals are not looked at.\n\n",
     );
     let _ = writeln!(page, "```yaml\n{EXAMPLE}```\n");

@@ -75,7 +75,7 @@ manager:
 ";
     let all = problems(text);
     // Which cloud serves Services is not said either.
-    let (missing, told): (Vec<String>, Vec<String>) =
+    let (missing, reported): (Vec<String>, Vec<String>) =
         all.into_iter().partition(|it| it.contains("defaultCloud"));
     let wanted = [
         "1:7: kind: \"Config\" is not allowed; allowed is Configuration",
@@ -97,28 +97,36 @@ manager:
         "25:24: manager.node-monitor-period: \"soon\" is not allowed; allowed is a duration",
         "26:3: manager.cloud-provider: is no key here",
     ];
-    for (told, wanted) in told.iter().zip(wanted) {
-        assert!(told.starts_with(wanted), "{told}\nis not\n{wanted}");
+    for (reported, wanted) in reported.iter().zip(wanted) {
+        assert!(reported.starts_with(wanted), "{reported}\nis not\n{wanted}");
     }
     let hints = [
         (6, "did you mean apiUrl?"),
         (12, "did you mean concurrent-node-syncs?"),
     ];
     for (number, hint) in hints {
-        assert!(told[number].ends_with(hint), "{}", told[number]);
+        assert!(reported[number].ends_with(hint), "{}", reported[number]);
     }
-    assert_eq!((missing.len(), told.len()), (1, wanted.len()), "{told:#?}");
-    assert!(!told.iter().any(|it| it.contains("hunter2")), "{told:#?}");
+    assert_eq!(
+        (missing.len(), reported.len()),
+        (1, wanted.len()),
+        "{reported:#?}"
+    );
+    assert!(
+        !reported.iter().any(|it| it.contains("hunter2")),
+        "{reported:#?}"
+    );
 }
 
 #[test]
 fn the_cloud_of_services_without_a_class_is_said_where_there_are_several() {
     let two = format!("clouds:\n{}{}", cloudscale("a"), cloudscale("b"));
-    let told = problems(&two);
-    assert_eq!(told.len(), 1);
+    let reported = problems(&two);
+    assert_eq!(reported.len(), 1);
     assert!(
-        told[0].contains("services.defaultCloud: is missing") && told[0].ends_with("a, b, or none"),
-        "{told:?}"
+        reported[0].contains("services.defaultCloud: is missing")
+            && reported[0].ends_with("a, b, or none"),
+        "{reported:?}"
     );
     let with = |word: &str| read(&format!("{two}services: {{defaultCloud: {word}}}\n"));
     assert_eq!(with("none").unwrap().default_cloud, None);
@@ -145,8 +153,8 @@ fn a_file_without_clouds_is_none() {
         "[]",
         "a",
     ] {
-        let told = problems(text);
-        assert_eq!(told.len(), 1, "{text:?}: {told:?}");
+        let reported = problems(text);
+        assert_eq!(reported.len(), 1, "{text:?}: {reported:?}");
     }
 }
 
@@ -166,10 +174,10 @@ fn references_say_one_place() {
         let text = format!(
             "clouds: [{{name: a, provider: cloudscale, settings: {{accessToken: {reference}}}}}]"
         );
-        let told = problems(&text);
+        let reported = problems(&text);
         assert!(
-            told.len() == 1 && told[0].contains(wanted),
-            "{reference}: {told:?}"
+            reported.len() == 1 && reported[0].contains(wanted),
+            "{reference}: {reported:?}"
         );
     }
 }
@@ -417,8 +425,8 @@ fn migrated(
     let made = migrate::migrate(&original, &CloudName::parse("mine").unwrap(), None).unwrap();
     assert_eq!(made.problems, [], "{}", made.text);
     for secret in ["hunter2", "hunter3"] {
-        let told = made.remarks.iter().any(|it| it.contains(secret));
-        assert!(!told && !made.text.contains(secret), "{}", made.text);
+        let reported = made.remarks.iter().any(|it| it.contains(secret));
+        assert!(!reported && !made.text.contains(secret), "{}", made.text);
     }
     made
 }
@@ -586,9 +594,9 @@ fn a_secret_that_triton_is_to_follow_is_migrated() {
     for words in ["https://a", r#""tritonAccount":"acme""#] {
         assert!(file.contains(words), "{file}");
     }
-    let told = made.remarks.iter();
+    let reported = made.remarks.iter();
     assert!(
-        told.clone().any(|it| it.contains("credentialsSecret")),
-        "{told:?}"
+        reported.clone().any(|it| it.contains("credentialsSecret")),
+        "{reported:?}"
     );
 }

@@ -515,7 +515,7 @@ async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
         test.live().await;
         if below(&test.random, 3) == 0 {
             let text = plan.spoiled(&test.random, test.folder.path());
-            // What is wrong is told once.
+            // What is wrong is reported once.
             let before = test.reload.refused.as_ref().map(|it| it.why.clone());
             assert_eq!(test.write(&text).await, Looked::Refused, "{step}:\n{text}");
             let after = test.reload.refused.as_ref().map(|it| it.why.clone());

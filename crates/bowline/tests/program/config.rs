@@ -117,14 +117,14 @@ fn the_leases_of_all_migrated_originals_are_held_together() {
         command.env("XOA_TOKEN", "hunter2");
         let ended = run(command);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let told = match name {
+        let reported = match name {
             "b" => {
                 "kube-system/cloud-controller-manager-talos is held besides kube-system/cloud-controller-manager"
             }
             "d" => "this original has --leader-elect=false",
             _ => "",
         };
-        assert!(ended.stderr.contains(told), "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reported), "{name}: {}", ended.stderr);
     }
     let checked = check(&path);
     assert_eq!(checked.code, Some(0), "{checked:?}");

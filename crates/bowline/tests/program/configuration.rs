@@ -165,7 +165,7 @@ fn with_election_an_absent_api_server_is_told_once_and_tried_again() {
     let ended = running.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let refused = ended.stderr.matches("Connection refused").count();
-    assert_eq!(refused, 0, "told once: {}", ended.stderr);
+    assert_eq!(refused, 0, "reported once: {}", ended.stderr);
 }
 
 #[test]

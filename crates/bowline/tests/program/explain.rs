@@ -64,17 +64,17 @@ async fn a_node_is_explained_to_people_and_to_programs_with_what_to_do() {
     let foreign = [node("metal-1", None), node("other-1", Some("hcloud://7"))];
     test.cluster.install(foreign).unwrap();
 
-    let (code, told) = explained(&test, &["node", &worker]).await;
-    assert_eq!(code, Some(0), "{told:#}");
-    assert_eq!(told["owner"]["decision"], "owned");
-    assert_eq!(told["owner"]["cloud"], "b");
-    assert_eq!(told["owner"]["reason"], "OnlyMachine");
-    assert_eq!(told["describer"], told["owner"]);
+    let (code, reported) = explained(&test, &["node", &worker]).await;
+    assert_eq!(code, Some(0), "{reported:#}");
+    assert_eq!(reported["owner"]["decision"], "owned");
+    assert_eq!(reported["owner"]["cloud"], "b");
+    assert_eq!(reported["owner"]["reason"], "OnlyMachine");
+    assert_eq!(reported["describer"], reported["owner"]);
     assert_eq!(
-        (&told["waits"], &told["advice"]),
+        (&reported["waits"], &reported["advice"]),
         (&json!(true), &Value::Null)
     );
-    let said = told["clouds"].as_array().unwrap().iter();
+    let said = reported["clouds"].as_array().unwrap().iter();
     let said: Vec<_> = said
         .map(|it| (&it["name"], &it["nodeSelector"], &it["answer"]))
         .collect();
@@ -86,10 +86,10 @@ async fn a_node_is_explained_to_people_and_to_programs_with_what_to_do() {
         ]
     );
 
-    let (code, told) = explained(&test, &["node", "other-1"]).await;
+    let (code, reported) = explained(&test, &["node", "other-1"]).await;
     assert_eq!(code, Some(2));
-    assert_eq!(told["owner"]["decision"], "nobody");
-    assert_eq!(told["owner"]["reason"], "ForeignProviderID");
+    assert_eq!(reported["owner"]["decision"], "nobody");
+    assert_eq!(reported["owner"]["reason"], "ForeignProviderID");
     let ended = explain(&test, &["node", "other-1"]).await;
     for words in [
         "Node other-1: left alone: its provider id is of no configured cloud\n",
@@ -153,13 +153,16 @@ async fn a_service_is_explained_by_its_class_and_by_whose_nodes_there_are() {
         ),
     ] {
         let name = format!("shop/{name}");
-        let (found, told) = explained(&test, &["service", &name]).await;
-        assert_eq!(found, Some(code), "{told:#}");
-        assert_eq!(told["decision"], decision);
-        assert_eq!(told["classes"], json!(["bowline.dev/a", "bowline.dev/b"]));
+        let (found, reported) = explained(&test, &["service", &name]).await;
+        assert_eq!(found, Some(code), "{reported:#}");
+        assert_eq!(reported["decision"], decision);
+        assert_eq!(
+            reported["classes"],
+            json!(["bowline.dev/a", "bowline.dev/b"])
+        );
         let nodes = json!({"byCloud": {"a": 1}, "nobodys": 1, "undecided": 1});
-        assert_eq!(told["nodes"], nodes, "{name}");
-        assert_eq!(told["members"].as_u64(), (code == 0).then_some(1));
+        assert_eq!(reported["nodes"], nodes, "{name}");
+        assert_eq!(reported["members"].as_u64(), (code == 0).then_some(1));
         let ended = explain(&test, &["service", &name]).await;
         for words in [words, "Nodes by cloud\n  a: 1\n  unowned: 1\n"] {
             assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);

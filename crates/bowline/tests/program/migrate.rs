@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::{check, file};
 use crate::process::{Ended, bowline, run};
 
-/// What an original is told.
+/// What an original is reported.
 struct Original {
     command: &'static str,
     flags: &'static [&'static str],
@@ -123,12 +123,12 @@ fn all_originals_become_one_configuration_and_no_two_share_a_secret_or_a_name() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bowline.yaml");
     let into = format!("--into={}", path.display());
-    let mut told = String::new();
+    let mut reported = String::new();
     for (number, original) in ORIGINALS.iter().enumerate() {
         let name = format!("--name=cloud-{number}");
         let ended = original.migrate(folder.path(), &[&into, &name]);
         assert_eq!(ended.stdout, "");
-        told += &ended.stderr;
+        reported += &ended.stderr;
         let checked = check(&path);
         assert_eq!(checked.code, Some(0), "{checked:?}");
     }
@@ -151,7 +151,7 @@ fn all_originals_become_one_configuration_and_no_two_share_a_secret_or_a_name() 
         "manager.v: stays 3; this original has 2",
         "settings.credentialsSecret: what the Secret kube-system/triton-credentials holds",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(reported.contains(words), "{words}: {reported}");
     }
 }
 

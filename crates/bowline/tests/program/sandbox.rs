@@ -368,7 +368,7 @@ async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
     let shop = serde_json::from_value(shop).unwrap();
     let parameters = kube::api::PostParams::default();
     services.create(&parameters, &shop).await.unwrap();
-    let told = running.says("Service shop got its address: ");
+    let reported = running.says("Service shop got its address: ");
     let has_address = |service: Option<&Service>| {
         let status = service.and_then(|it| it.status.as_ref()?.load_balancer.as_ref());
         status.is_some_and(|it| it.ingress.iter().flatten().count() == 2)
@@ -376,7 +376,7 @@ async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
     let served = await_condition(services, "shop", has_address).await;
     let served = served.unwrap().unwrap().status.unwrap();
     for entrance in served.load_balancer.unwrap().ingress.unwrap() {
-        assert!(told.contains(&entrance.ip.unwrap()), "{told}");
+        assert!(reported.contains(&entrance.ip.unwrap()), "{reported}");
     }
     running.signal("INT");
     let ended = running.end();
@@ -405,7 +405,7 @@ fn what_is_proposed_after_the_story_of_several_clouds_works() {
     running.says("The sandbox stays up until Ctrl-C");
     let line = running.says("get nodes --label-columns site");
     assert!(line.trim_start().starts_with("kubectl --kubeconfig "));
-    for (words, codes, told) in [
+    for (words, codes, reported) in [
         (
             "explain node under-the-desk --config",
             &[2][..],
@@ -425,7 +425,7 @@ fn what_is_proposed_after_the_story_of_several_clouds_works() {
         let ended = run(program(path, &words));
         let code = ended.code.unwrap();
         assert!(codes.contains(&code), "{line}: {ended:?}");
-        assert!(ended.stdout.contains(told), "{line}: {}", ended.stdout);
+        assert!(ended.stdout.contains(reported), "{line}: {}", ended.stdout);
     }
     running.says("curl --insecure https://127.0.0.1:");
     let line = running.says("edit ");

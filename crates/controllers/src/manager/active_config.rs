@@ -128,7 +128,7 @@ impl ActiveConfigChanger {
         self.present.borrow().clone()
     }
 
-    /// Puts another one in the place of the present one. What clouds were called before is not forgotten: whoever works
+    /// Replaces the present one. What clouds were called before is not forgotten: whoever works
     /// with configurations may miss some.
     pub fn change(&self, mut active_config: ActiveConfig) {
         let mut renamed = self.present().renamed.clone();

@@ -17,7 +17,7 @@ pub(crate) type Settings = Reloaded<CloudConfig>;
 pub(crate) struct CloudConfig {
     /// `--cloud-config`; empty for none.
     pub(crate) path: String,
-    /// What stands in the place of that file, if anything does; it does not change.
+    /// Replaces that file, if there is one; it does not change.
     pub(crate) text: Option<String>,
     pub(crate) metrics: Option<Metrics>,
 }

@@ -33,7 +33,7 @@ pub struct Sources {
     pub flags: BTreeMap<String, String>,
     pub environment: Environment,
     pub file: Option<PathBuf>,
-    /// What stands in the place of that file, if anything does; it does not change.
+    /// Replaces that file, if there is one; it does not change.
     pub text: Option<bowline_core::Secret>,
     pub secret: Option<FollowedSecret>,
     pub cluster_name: String,

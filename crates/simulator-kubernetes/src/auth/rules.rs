@@ -110,7 +110,7 @@ impl Attributes {
             (false, false) => format!("{qualified} \"{}\" is forbidden: {why}", self.name),
         };
         let mut refusal = Refusal::new(403, "Forbidden", message);
-        let told: serde_json::Map<String, Value> = [
+        let reported: serde_json::Map<String, Value> = [
             ("name", &self.name),
             ("group", &self.group),
             ("kind", &self.resource),
@@ -119,7 +119,7 @@ impl Attributes {
         .filter(|(_, value)| !value.is_empty())
         .map(|(key, value)| (key.to_owned(), Value::from(value.as_str())))
         .collect();
-        refusal.details = Value::Object(told);
+        refusal.details = Value::Object(reported);
         refusal.denied = true;
         refusal
     }

@@ -13,7 +13,7 @@ use crate::object::seconds;
 
 /// The taint that waits for the cloud controller manager.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// Where the `--node-ip` value is told.
+/// Where the `--node-ip` value is reported.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// Where node leases are.
 pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -263,7 +263,10 @@ impl Kubelet {
         seen.annotation != self.annotation()
             || !seen.has_addresses
             || own.iter().any(|(kind, status, ..)| {
-                seen.conditions.get(*kind).map(|(told, _)| told.as_str()) != Some(status)
+                seen.conditions
+                    .get(*kind)
+                    .map(|(reported, _)| reported.as_str())
+                    != Some(status)
             })
     }
 
@@ -369,7 +372,7 @@ fn conditions(before: &BTreeMap<String, (String, String)>, ready: bool, now: Tim
         .iter()
         .map(|(kind, status, reason, message)| {
             let since = match before.get(*kind) {
-                Some((told, since)) if told == status && !since.is_empty() => since,
+                Some((reported, since)) if reported == status && !since.is_empty() => since,
                 _ => &now,
             };
             json!({

@@ -73,8 +73,8 @@ fn the_first_addresses_follow_the_node_ip_flag() {
             .collect();
         expected.push(json!({ "type": "Hostname", "address": "n1" }));
         assert_eq!(node["status"]["addresses"], json!(expected), "{flag:?}");
-        let told = &node["metadata"]["annotations"][PROVIDED_NODE_IP];
-        assert_eq!(told.as_str(), annotation, "{flag:?}");
+        let reported = &node["metadata"]["annotations"][PROVIDED_NODE_IP];
+        assert_eq!(reported.as_str(), annotation, "{flag:?}");
     }
 }
 
@@ -135,7 +135,7 @@ fn a_node_registers_with_the_taint_last_and_the_command_lines_labels() {
     assert_eq!(node["status"]["nodeInfo"]["osImage"], "Toy Linux 1");
     let typed: Node = serde_json::from_value(node).unwrap();
     let conditions = typed.status.unwrap().conditions.unwrap();
-    let told: Vec<(&str, &str)> = conditions
+    let reported: Vec<(&str, &str)> = conditions
         .iter()
         .map(|one| (one.type_.as_str(), one.status.as_str()))
         .collect();
@@ -145,7 +145,7 @@ fn a_node_registers_with_the_taint_last_and_the_command_lines_labels() {
         ("PIDPressure", "False"),
         ("Ready", "False"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[tokio::test(start_paused = true)]

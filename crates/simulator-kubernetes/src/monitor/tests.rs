@@ -190,7 +190,7 @@ fn taints_follow_the_conditions_and_foreign_ones_stay() {
             ..Facts::default()
         };
         let call = decide("n1", &facts, false, jiff::Timestamp::UNIX_EPOCH);
-        let told = call.map(|call| {
+        let reported = call.map(|call| {
             assert_eq!(call.body["metadata"]["resourceVersion"], "7");
             let mut list = call.body["spec"]["taints"]
                 .as_array()
@@ -206,7 +206,7 @@ fn taints_follow_the_conditions_and_foreign_ones_stay() {
                 .map(|text| json!(taint(text)))
                 .collect::<Vec<_>>()
         });
-        assert_eq!(told, wanted, "{conditions:?} {before:?}");
+        assert_eq!(reported, wanted, "{conditions:?} {before:?}");
     }
 }
 

@@ -69,7 +69,7 @@ fn a_lease_keeps_its_microseconds() {
     let spec = &read["spec"];
     assert_eq!(spec["holderIdentity"], "me");
     assert_eq!(spec["leaseDurationSeconds"], 15);
-    // Zero is told apart from unset here.
+    // Zero is reported apart from unset here.
     assert_eq!(spec["leaseTransitions"], 0);
     let renewed = spec["renewTime"].as_str().unwrap();
     assert!(renewed.ends_with(".001000Z"), "{renewed}");

@@ -108,7 +108,7 @@ pub fn config_key(key: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with the name of a namespace or a Service: a label that is told apart from a domain.
+/// What is wrong with the name of a namespace or a Service: a label that is reported apart from a domain.
 pub fn label_without_dots(text: &str) -> Vec<String> {
     if text.contains('.') {
         return vec!["must not contain dots".to_owned()];

@@ -1,4 +1,4 @@
-//! The row of a pod: its status is told by its containers.
+//! The row of a pod: its status is reported by its containers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -45,8 +45,8 @@ fn recorded(stories: &[Story]) -> Vec<Vec<Value>> {
     for entry in std::fs::read_dir(folder().join("records")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let told = stories.iter().any(|story| story.name == name);
-        assert!(told, "{}: a record without a story", path.display());
+        let reported = stories.iter().any(|story| story.name == name);
+        assert!(reported, "{}: a record without a story", path.display());
     }
     let read = |story: &Story| {
         let path = folder()

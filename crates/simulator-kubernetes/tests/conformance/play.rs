@@ -103,7 +103,7 @@ impl<'a> Player<'a> {
                 let free = json!({ "metadata": { "finalizers": null } }).to_string();
                 self.server.call("PATCH", path, MERGE, free).await;
             }
-            // A server without controllers keeps a namespace until it is told that it is empty.
+            // A server without controllers keeps a namespace until it is reported that it is empty.
             if left["kind"] == "Namespace" {
                 left["spec"]["finalizers"] = json!([]);
                 let path = format!("{path}/finalize");

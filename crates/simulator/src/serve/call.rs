@@ -50,8 +50,8 @@ impl Outcome {
         if response.extensions().get::<Never>().is_some() {
             return (Self::NeverAnswered, 0, caller);
         }
-        let told = response.extensions().get::<JournalStatus>();
-        let status = told.map_or_else(|| response.status().as_u16(), |told| told.0);
+        let reported = response.extensions().get::<JournalStatus>();
+        let status = reported.map_or_else(|| response.status().as_u16(), |reported| reported.0);
         (Self::Answered(response, cut_after), status, caller)
     }
 }

@@ -91,7 +91,7 @@ pub(super) struct Balancer {
     pub(super) state: &'static str,
     pub(super) created_at: Timestamp,
     pub(super) ip: Ipv4Addr,
-    /// When its address is told; none while it is being made.
+    /// When its address is reported; none while it is being made.
     pub(super) address_from: Option<Timestamp>,
     /// When it is first found.
     pub(super) visible_from: Timestamp,

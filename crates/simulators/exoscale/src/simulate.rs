@@ -86,8 +86,11 @@ mod tests {
         assert_eq!(zones["zones"][1]["name"], "ch-dk-2");
         let place = running.servers[1].local_addr().unwrap();
         let client = Client::new(ServerAddress::Socket(place), None);
-        let told = client.get("/latest/meta-data/availability-zone").await;
-        assert_eq!((told.status, told.text().as_str()), (200, "at-vie-1"));
+        let reported = client.get("/latest/meta-data/availability-zone").await;
+        assert_eq!(
+            (reported.status, reported.text().as_str()),
+            (200, "at-vie-1")
+        );
         assert_eq!(client.get("/latest/meta-data/nothing").await.status, 404);
         running.shutdown().await;
     }

@@ -198,7 +198,7 @@ impl Talos {
         })
     }
 
-    /// Takes a resource of a machine away: who asks for it is told that it does not exist.
+    /// Takes a resource of a machine away: who asks for it is reported that it does not exist.
     pub fn remove<K: Published>(&self, machine: &str, id: &str) -> ControlResult {
         self.remove_named(machine, K::NAMESPACE, K::TYPE, id)
     }

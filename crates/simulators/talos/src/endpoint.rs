@@ -146,7 +146,7 @@ fn refusal(status: Status) -> Response<Body> {
     finished(answer.map(|_| empty()))
 }
 
-/// An answer with the status that the journal is told.
+/// An answer with the status that the journal is reported.
 fn finished(mut response: Response<Body>) -> Response<Body> {
     let status = Status::from_header_map(response.headers());
     let code = status.map_or(tonic::Code::Ok, |status| status.code());

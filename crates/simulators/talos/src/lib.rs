@@ -171,9 +171,9 @@ impl Talos {
             }
         }
         let changes = cluster.changes;
-        self.changed.send_if_modified(|told| {
-            let news = *told != changes;
-            *told = changes;
+        self.changed.send_if_modified(|reported| {
+            let news = *reported != changes;
+            *reported = changes;
             news
         });
         result

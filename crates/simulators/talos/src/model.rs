@@ -33,7 +33,7 @@ bowline_simulator::words! {
         MetadataPartial = "metadata-partial",
         /// It answers.
         Ready = "ready",
-        /// It does not run: who asks for it waits, and is told that it is not reachable.
+        /// It does not run: who asks for it waits, and is reported that it is not reachable.
         Down = "down",
     }
 }
@@ -180,14 +180,14 @@ impl Machine {
 
     /// Publishes what its platform has told it so far.
     pub(super) fn publish_platform(&mut self, now: Timestamp) {
-        let told = match self.stage {
+        let reported = match self.stage {
             Stage::Ready => self.platform.clone(),
             _ => PlatformMetadataSpec {
                 platform: self.platform.platform.clone(),
                 ..PlatformMetadataSpec::default()
             },
         };
-        self.resources.put(PlatformMetadataSpec::ID, &told, now);
+        self.resources.put(PlatformMetadataSpec::ID, &reported, now);
     }
 
     /// Publishes these addresses and no others.

@@ -289,7 +289,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// An error's code and text.
-fn told<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
+fn reported<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
     let status = result.unwrap_err();
     (status.code(), status.message().to_owned())
 }

@@ -68,8 +68,8 @@ impl Control for Talos {
                 self.set_addresses(&to.machine, &all)
             }),
             "platform" => done(body, |to: Platform| {
-                let told = to.platform.into();
-                self.edit_platform(&to.machine, |platform| *platform = told)
+                let reported = to.platform.into();
+                self.edit_platform(&to.machine, |platform| *platform = reported)
             }),
             "remove-resource" => done(body, |to: Remove| {
                 self.remove_named(&to.machine, &to.namespace, &to.kind, &to.id)

@@ -13,7 +13,7 @@ use tonic::Status;
 use super::model::Stored;
 use super::service::Asked;
 
-/// The version of the protocol from which on the end of what there is is told.
+/// The version of the protocol from which on the end of what there is is reported.
 const TELLS_BOOTSTRAPPED: i32 = 1;
 
 /// One watch. Changes that happen before it looks again are seen as one.

@@ -59,7 +59,7 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// What a message asks for; none if it is not valid, which nobody is told.
+    /// What a message asks for; none if it is not valid, which nobody is reported.
     fn parse(text: &str) -> Option<Self> {
         let subscription: Self = serde_json::from_str(text).ok()?;
         let known = subscription
@@ -196,8 +196,8 @@ async fn speak<S>(
             }
             change = changes.recv() => {
                 let Ok(change) = change else { return };
-                let told = subscription.as_ref().is_some_and(|subscription| subscription.wants(&change));
-                if told && change.account == account {
+                let reported = subscription.as_ref().is_some_and(|subscription| subscription.wants(&change));
+                if reported && change.account == account {
                     let frame = Message::text(change.frame.to_string());
                     if socket.send(frame).await.is_err() {
                         return;

@@ -58,7 +58,7 @@ impl Triton {
             image_lost: false,
         };
         let mut shown = render::machine(cloud, &machine);
-        // The name of the package is told from the next read on.
+        // The name of the package is reported from the next read on.
         shown["package"] = "".into();
         cloud.machines.insert(id.clone(), machine);
         cloud.touch(&id, &["state", "alias", "owner_uuid"], asked.now);

@@ -177,7 +177,7 @@ impl XenOrchestra {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         self.change_vm("change the guest of", vm, |vm| {
             vm.guest = owned.collect();
-            vm.told = !vm.guest.is_empty() && vm.power.resides();
+            vm.reported = !vm.guest.is_empty() && vm.power.resides();
         })
     }
 

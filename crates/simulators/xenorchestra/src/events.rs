@@ -70,7 +70,7 @@ impl Fields {
     }
 }
 
-/// How a listener is told.
+/// How a listener is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// As an event of a subscription.
@@ -283,7 +283,7 @@ impl Cloud {
             listeners.all.retain(|_, listener| {
                 let user = self.users.get(&listener.user);
                 let may = user.is_some_and(|user| user.may(kind.resource(), "read", &key.1));
-                let piece = may.then(|| change.told(listener)).flatten();
+                let piece = may.then(|| change.reported(listener)).flatten();
                 piece.is_none_or(|piece| listener.queue.send(piece))
             });
             listeners.known.extend(now.map(|now| (key, now)));
@@ -301,7 +301,7 @@ struct Change<'a> {
 
 impl Change<'_> {
     /// What a listener hears of it.
-    fn told(&self, listener: &Listener) -> Option<Bytes> {
+    fn reported(&self, listener: &Listener) -> Option<Bytes> {
         match listener.form {
             Form::Event => self.event(listener.subscriptions.get(self.kind.word())?),
             Form::Notification => self.notification(),
@@ -328,11 +328,11 @@ impl Change<'_> {
         let object = self.now.or(self.before)?;
         let id = object.get("id")?.as_str()?;
         let kind = if self.now.is_some() { "enter" } else { "exit" };
-        let told = json!({
+        let reported = json!({
             "jsonrpc": "2.0",
             "method": "all",
             "params": { "type": kind, "items": { id: object } },
         });
-        Some(told.to_string().into())
+        Some(reported.to_string().into())
     }
 }

@@ -227,7 +227,7 @@ impl XenOrchestra {
             memory,
             dynamic: (memory.min(most), most),
             fixed: (memory.min(most), most),
-            told: power.resides() && !guest.is_empty(),
+            reported: power.resides() && !guest.is_empty(),
             guest: guest.into_iter().collect(),
             tags: spec.tags.clone(),
             other: spec.other.clone(),

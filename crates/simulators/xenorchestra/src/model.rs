@@ -108,7 +108,7 @@ pub(super) struct Vm {
     /// What its guest tools tell, as they do; empty without tools.
     pub(super) guest: BTreeMap<String, String>,
     /// They have told it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     pub(super) tags: Vec<String>,
     pub(super) other: BTreeMap<String, String>,
     pub(super) operations: BTreeMap<String, &'static str>,

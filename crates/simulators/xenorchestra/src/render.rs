@@ -214,7 +214,7 @@ fn show_vm(vm: &Vm) -> Value {
         "static": [vm.fixed.0, vm.fixed.1],
         "size": size,
     });
-    if vm.told {
+    if vm.reported {
         memory["usage"] = json!(size / 2);
     }
     let mut shown = json!({
@@ -230,8 +230,8 @@ fn show_vm(vm: &Vm) -> Value {
         "tags": vm.tags,
         "other": vm.other,
         "current_operations": vm.operations,
-        "managementAgentDetected": vm.told,
-        "pvDriversDetected": vm.told,
+        "managementAgentDetected": vm.reported,
+        "pvDriversDetected": vm.reported,
         "VIFs": [vm.card],
         "$VBDs": [vm.disk],
         "$pool": vm.pool,
@@ -239,7 +239,7 @@ fn show_vm(vm: &Vm) -> Value {
         "_xapiRef": vm.reference,
     });
     add(&mut shown, usual_vm());
-    if vm.told {
+    if vm.reported {
         shown["addresses"] = json!(guest::addresses(&vm.guest));
         if let Some(address) = guest::main_address(&vm.guest) {
             shown["mainIpAddress"] = json!(address);

@@ -82,7 +82,7 @@ impl XenOrchestra {
             ear: None,
         };
         loop {
-            let told = async {
+            let reported = async {
                 match &mut session.ear {
                     Some(ear) => ear.next().await,
                     None => std::future::pending().await,
@@ -90,7 +90,7 @@ impl XenOrchestra {
             };
             let reply = tokio::select! {
                 biased;
-                piece = told => match piece {
+                piece = reported => match piece {
                     Some(piece) => String::from_utf8_lossy(&piece).into_owned(),
                     // Hung up.
                     None => break,

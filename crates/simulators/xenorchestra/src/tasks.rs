@@ -150,7 +150,9 @@ impl Cloud {
             Effect::Done { vm, action, host } => self.act(at, &vm, action, host),
             Effect::Arrive { vm, host } => self.arrive(&vm, &host),
             Effect::Tell { vm, run } => {
-                self.change_vm(&vm, |vm| vm.told |= vm.runs == run && vm.power.resides());
+                self.change_vm(&vm, |vm| {
+                    vm.reported |= vm.runs == run && vm.power.resides()
+                });
             }
             Effect::Load { pool } => {
                 if let Some(found) = self.pools.get_mut(&pool) {
@@ -312,7 +314,7 @@ impl Cloud {
             let about = std::iter::once(reference).chain(states).collect();
             return Err(("VM_BAD_POWER_STATE", about));
         }
-        if matches!(action, Action::CleanShutdown | Action::CleanReboot) && !vm.told {
+        if matches!(action, Action::CleanShutdown | Action::CleanReboot) && !vm.reported {
             return Err(("VM_LACKS_FEATURE", vec![reference]));
         }
         match (action, to) {
@@ -358,7 +360,7 @@ impl Vm {
         self.power = PowerState::Running;
         self.host = host;
         self.memory = self.dynamic.1;
-        self.told = false;
+        self.reported = false;
         self.runs += 1;
     }
 
@@ -366,6 +368,6 @@ impl Vm {
     pub(super) fn leave_host(&mut self, state: PowerState) {
         self.power = state;
         self.host = None;
-        self.told = false;
+        self.reported = false;
     }
 }

@@ -77,7 +77,7 @@ impl XenOrchestra {
                 cpus: vm.cpus_max,
                 memory: vm.memory,
                 main_address: guest::main_address(&vm.guest)
-                    .filter(|_| vm.told)
+                    .filter(|_| vm.reported)
                     .map(str::to_owned),
                 tags: vm.tags.clone(),
                 visible: cloud.shows(Kind::Vm, &vm.id),

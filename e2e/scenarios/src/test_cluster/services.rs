@@ -16,7 +16,7 @@ impl TestCluster {
         self.cloud().balancers()
     }
 
-    /// Creates a Service, and waits until it has its load balancer and that is told.
+    /// Creates a Service, and waits until it has its load balancer and that is reported.
     pub async fn ensured(&self, name: &str) {
         self.create_service(service(name)).await;
         self.until_event(name, "EnsuredLoadBalancer").await;

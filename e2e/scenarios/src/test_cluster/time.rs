@@ -89,16 +89,16 @@ impl TestCluster {
 
     /// Waits until a node is initialised and people are told.
     pub async fn until_initialized(&self, name: &str) {
-        let what = format!("node {name} is initialised and that is told");
+        let what = format!("node {name} is initialised and that is reported");
         self.until(&what, |bench| {
             bench.is_initialized(name) && bench.event_count(name, "Synced") > 0
         })
         .await;
     }
 
-    /// Waits until something of that reason is told about an object.
+    /// Waits until something of that reason is reported about an object.
     pub async fn until_event(&self, name: &str, reason: &str) {
-        let what = format!("{reason} is told about {name}");
+        let what = format!("{reason} is reported about {name}");
         self.until(&what, |bench| bench.event_count(name, reason) > 0)
             .await;
     }

@@ -96,7 +96,7 @@ async fn story(east: East) -> Vec<(&'static str, Duration)> {
     bench.set_ready("w4", "Unknown").await;
     bench.until_deleted("w4").await;
     note(&bench, "deleted");
-    // What is wrong is told about that cloud alone.
+    // What is wrong is reported about that cloud alone.
     let ready = |cloud| bench.metric(&format!("bowline_cloud_ready{{cloud=\"{cloud}\"}}"));
     if !is_real() {
         let east_ready = f64::from(u8::from(east == East::Well));

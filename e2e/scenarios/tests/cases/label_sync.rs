@@ -129,7 +129,7 @@ async fn a_machine_that_moves_takes_its_labels_along_and_people_are_told() {
     until_label(&bench, ZONE, "h1").await;
     assert_eq!(labels(&bench.node("n1"))[FIRST_HOST], "h1");
     bench
-        .until("it is told", |it| reported(it).len() == 2)
+        .until("it is reported", |it| reported(it).len() == 2)
         .await;
     assert_eq!(reported(&bench)[1], zone_changed("h2", "h1"));
 }
@@ -153,7 +153,7 @@ async fn all_that_changed_is_one_write_and_an_event_for_each_fact() {
     );
     assert_eq!(all["beta.kubernetes.io/instance-type"], "c4");
     bench
-        .until("all is told", |it| reported(it).len() == 3)
+        .until("all is reported", |it| reported(it).len() == 3)
         .await;
     let reasons = |bench: &TestCluster| -> Vec<String> {
         let words = |event: String| event.split(' ').take(2).collect::<Vec<_>>().join(" ");
@@ -282,7 +282,7 @@ async fn what_is_not_written_is_not_told() {
     assert_eq!(reported(&bench), [""; 0]);
     until_label(&bench, ZONE, "h2").await;
     bench
-        .until("it is told", |it| !reported(it).is_empty())
+        .until("it is reported", |it| !reported(it).is_empty())
         .await;
     assert_eq!(reported(&bench), [zone_changed("h1", "h2")]);
     assert_eq!(bench.written("n1").len(), writes + 3);
@@ -291,7 +291,7 @@ async fn what_is_not_written_is_not_told() {
     bench.cloud().say("n1", Script::Machine(on("h3")));
     until_label(&bench, ZONE, "h3").await;
     bench
-        .until("it is told", |it| reported(it).len() == 2)
+        .until("it is reported", |it| reported(it).len() == 2)
         .await;
     assert_eq!(reported(&bench)[1], zone_changed("h2", "h3"));
 }

@@ -84,7 +84,7 @@ async fn framework_case_044_unknown_and_missing_readiness_count_like_not_ready()
         bench.until_deleted("n1").await;
         assert!(bench.since(begun) >= Duration::from_secs(10));
         bench
-            .until("it is told", |it| it.events("n1") == [DELETING])
+            .until("it is reported", |it| it.events("n1") == [DELETING])
             .await;
     }
 }
@@ -282,7 +282,7 @@ async fn framework_case_054_a_new_node_survives_a_cloud_that_lists_it_late() {
     bench.until_initialized("n1").await;
     bench.long(600).await;
     assert_eq!(bench.deletions("n1"), []);
-    // Why it was kept is told once.
+    // Why it was kept is reported once.
     let held = "Warning NodeDeletionHeld cloud-node-lifecycle-controller: Machine seems to be \
                 gone from demo, but the node is kept: the node is too young (for another ";
     let reported = bench.events("n1")[0].clone();
@@ -412,7 +412,7 @@ async fn framework_case_141_taints_are_written_whole_and_guarded_by_the_version(
         .await;
     let both = json!([{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-10-26T00:00:00Z" },
                       { "key": SHUTDOWN, "effect": "NoSchedule" }]);
-    // Ours: the watch has told the version, so nothing is read before the write.
+    // Ours: the watch has shown the version, so nothing is read before the write.
     assert_eq!(bench.calls("n1").len(), 1);
     assert_eq!(bench.writes("n1")[0].body, body(first, both));
     tainted(&bench, &[&shutdown()]).await;

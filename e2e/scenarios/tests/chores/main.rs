@@ -161,7 +161,7 @@ async fn what_is_somebody_elses_stays_and_is_told_once() {
     bench.start();
     until_kept(&bench, &certificate("1")).await;
     bench
-        .until("it is told", |it| !it.events_of(NOT_KEPT).is_empty())
+        .until("it is reported", |it| !it.events_of(NOT_KEPT).is_empty())
         .await;
     rounds(&bench, 3).await;
     let reported = bench.events_of(NOT_KEPT);

@@ -22,7 +22,7 @@ fn posts() -> Filter {
     Filter::any().method("POST").path(EVENTS)
 }
 
-/// Waits until a node is initialised, whoever is told.
+/// Waits until a node is initialised, whoever is reported.
 async fn until_initialized(bench: &TestCluster, name: &str) {
     bench
         .until("it is initialised", |it| it.is_initialized(name))

@@ -297,7 +297,7 @@ async fn proof_case_21_a_fixed_name_belongs_to_the_cluster_that_made_it() {
 #[scenario]
 async fn proof_case_22_under_the_originals_role_work_goes_on_and_what_is_missing_is_told_once() {
     let mut harness = idle(OFTEN, &[]).await;
-    // Under the paused clock an event of the election has the same name if it is told in the same moment.
+    // Under the paused clock an event of the election has the same name if it is reported in the same moment.
     harness.fault(slow("GET", "/api/v1/namespaces/kube-system"));
     harness.start().await;
     harness.create_service(service("web")).await;

@@ -416,7 +416,7 @@ async fn proof_case_38_a_machine_describes_only_its_own_node() {
     assert_eq!(
         inner.event_count("w1", "MachineNameMismatch"),
         1,
-        "told once"
+        "reported once"
     );
     let failures = "bowline_node_initialization_failures_total{cloud=\"talos\",\
                         reason=\"MachineNameMismatch\"}";

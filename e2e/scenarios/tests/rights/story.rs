@@ -131,12 +131,12 @@ impl Harness {
         }
     }
 
-    /// A trouble that is told again and again: the event is counted up.
+    /// A trouble that is reported again and again: the event is counted up.
     async fn trouble(&self) {
         self.bench.cloud().say("n2", Script::Error("no answer"));
         self.bench.create(fresh("n2")).await;
         self.bench
-            .until("a trouble is told twice", |bench| {
+            .until("a trouble is reported twice", |bench| {
                 bench.event_count("n2", "NodeInitializationFailed") >= 2
             })
             .await;
@@ -152,14 +152,14 @@ impl Harness {
         self.bench.until_published("web").await;
         self.bench.annotate("web", ZONE, Some("lpg1")).await;
         self.bench
-            .until("the trouble is told", |bench| {
+            .until("the trouble is reported", |bench| {
                 bench.event_count("web", "InvalidLoadBalancerConfig") > 0
             })
             .await;
         self.bench.delete_service("web").await;
         self.bench.until_service_gone("web").await;
         let done = |bench: &TestCluster| bench.event_count("web", "DeletedLoadBalancer") > 0;
-        self.bench.until("the end is told", done).await;
+        self.bench.until("the end is reported", done).await;
     }
 
     /// A node whose machine is gone, which the manager may not delete.
@@ -175,7 +175,7 @@ impl Harness {
             tried && bench.is_initialized("n2")
         };
         self.bench.create(fresh("n2")).await;
-        self.bench.until("the refusal is told", refused).await;
+        self.bench.until("the refusal is reported", refused).await;
         self.bench.stop().await;
         assert!(self.bench.find("n1").is_some());
         let deletions = self.calls().into_iter().filter(|it| it.method == "DELETE");

@@ -210,7 +210,7 @@ async fn what_an_operator_has_to_allow_is_told_once_on_the_manager_s_own_pod() {
     yard.bench.start();
     until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
     let reported = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
-    yard.bench.until("it is told", reported).await;
+    yard.bench.until("it is reported", reported).await;
     yard.bench.settle().await;
     let event = &yard.bench.events_of("RoutesNeedSpoofing")[0];
     assert_eq!(event["involvedObject"]["kind"], "Pod");

@@ -106,7 +106,7 @@ async fn what_people_should_know_is_told_once_on_the_manager_s_own_pod() {
     bench.start();
     until(&bench, &["a", "b"], UP).await;
     let reported = |bench: &TestCluster| !bench.events_of("MindTheGap").is_empty();
-    bench.until("it is told", reported).await;
+    bench.until("it is reported", reported).await;
     bench.settle().await;
     let events = bench.events_of("MindTheGap");
     assert_eq!(events.len(), 1);

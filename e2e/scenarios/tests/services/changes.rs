@@ -229,7 +229,7 @@ async fn a_changed_port_is_made_before_the_old_one_goes() {
     let change = json!({ "spec": { "ports": [{ "name": "http", "port": 8080 }] } });
     bench.patch_service("web", change).await;
     bench
-        .until("that is told", |it| {
+        .until("that is reported", |it| {
             it.event_count("web", "EnsuredLoadBalancer") == 2
         })
         .await;
@@ -274,7 +274,7 @@ async fn a_bad_setting_is_told_once_and_members_keep_being_updated() {
     let bad = json!({ "metadata": { "annotations": { SIZE: "bad" } } });
     bench.patch_service("web", bad).await;
     bench
-        .until("it is told again", |it| {
+        .until("it is reported again", |it| {
             it.event_count("web", "InvalidLoadBalancerConfig") == 2
         })
         .await;

@@ -1,4 +1,4 @@
-//! What goes wrong is told, tried again with back-off, and leaves nothing twice.
+//! What goes wrong is reported, tried again with back-off, and leaves nothing twice.
 
 use std::time::Duration;
 

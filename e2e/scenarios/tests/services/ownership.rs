@@ -234,7 +234,7 @@ async fn a_class_of_a_cloud_that_is_not_configured_is_told_and_what_to_do_when_i
     );
     bench.delete_service("web").await;
     bench
-        .until("the way out is told", |it| {
+        .until("the way out is reported", |it| {
             let reported = it.messages("web", "UnknownCloud");
             reported
                 .iter()

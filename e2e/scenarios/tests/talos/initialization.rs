@@ -222,7 +222,11 @@ async fn talos_case_14_a_blank_in_the_annotation_keeps_the_node_waiting(harness:
     harness.long(A_WHILE).await;
     let node = harness.node("w1");
     assert!(is_uninitialized(&node));
-    assert_eq!(labels(&node)[PLATFORM], "metal", "what is told is written");
+    assert_eq!(
+        labels(&node)[PLATFORM],
+        "metal",
+        "what is reported is written"
+    );
     assert_eq!(node["spec"].get("providerID"), None);
 }
 

@@ -102,10 +102,10 @@ async fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
     })
     .await;
     a_life(&harness).await;
-    // A trouble that is told again and again: the event is counted up.
+    // A trouble that is reported again and again: the event is counted up.
     harness.create(talos_node("w2", Some("10.8.0.12"))).await;
     let is_told = |it: &TestCluster| it.event_count("w2", "NodeInitializationFailed") >= 2;
-    harness.until("a trouble is told twice", is_told).await;
+    harness.until("a trouble is reported twice", is_told).await;
     harness
         .cloud
         .add("w2", &["eth0/10.8.0.12/24"], PlatformSpec::default());

@@ -38,7 +38,7 @@ impl ServiceHarness {
         Self(test)
     }
 
-    /// Creates a Service, and waits until it shows its name and that is told.
+    /// Creates a Service, and waits until it shows its name and that is reported.
     pub(crate) async fn serve(&self, name: &str) -> Value {
         self.serve_as(service(name)).await
     }

@@ -192,7 +192,7 @@ impl Harness {
     /// Waits until it told so much.
     pub(crate) async fn until_synced(&self, count: usize) -> Vec<String> {
         let done = |it: &TestCluster| synced(it).len() >= count;
-        self.until("what changed is told", done).await;
+        self.until("what changed is reported", done).await;
         self.synced()
     }
 

@@ -30,7 +30,9 @@ async fn xenorchestra_case_86_the_originals_role_is_enough_and_nothing_is_refuse
     let reported = Filter::any()
         .server("kubernetes")
         .path("/apis/events.k8s.io/v1/namespaces/kube-system/events*");
-    let reported = test.until_called("the trouble is told", &reported).await;
+    let reported = test
+        .until_called("the trouble is reported", &reported)
+        .await;
     assert!(reported.is_mutating());
     // On a real server other scenarios tell the same trouble.
     assert!([200, 201, 409].contains(&reported.status), "{reported:?}");

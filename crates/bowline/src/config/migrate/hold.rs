@@ -133,10 +133,10 @@ mod tests {
             let Json::Object(mut into) = section.clone() else {
                 panic!("{section}");
             };
-            let mut told = Vec::new();
-            add(&mut into, &election(flags), &mut told);
+            let mut reported = Vec::new();
+            add(&mut into, &election(flags), &mut reported);
             assert_eq!(Json::Object(into), expected, "{section} {flags:?}");
-            assert_eq!(told.len(), remarks, "{section} {flags:?}: {told:?}");
+            assert_eq!(reported.len(), remarks, "{section} {flags:?}: {reported:?}");
         }
     }
 }

@@ -46,7 +46,7 @@ impl Before {
         names.collect()
     }
 
-    /// The same with another cloud. What it says about the manager stays, and is told where the original says
+    /// The same with another cloud. What it says about the manager stays, and is reported where the original says
     /// otherwise.
     pub(super) fn with(
         mut self,

@@ -145,7 +145,7 @@ fn a_block_that_two_have_is_free_when_both_are_gone() {
     assert_eq!(
         allocator.see(&node("b", &["10.50.0.0/24"])),
         [],
-        "told once"
+        "reported once"
     );
     allocator.gone("a");
     assert_eq!(propose(&mut allocator, "c", &[]), ["10.50.1.0/24"]);

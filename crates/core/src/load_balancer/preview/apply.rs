@@ -168,7 +168,7 @@ fn keep_node_ports(object: &mut Value, live: &Value) {
     }
 }
 
-/// Puts a number in the place of those that the API server will choose.
+/// Replaces numbers that the API server will choose.
 fn allocate(object: &mut Value, assumptions: &mut Vec<String>) {
     let spec = &object["spec"];
     let local = spec["externalTrafficPolicy"] == "Local";

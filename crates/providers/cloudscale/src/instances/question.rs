@@ -240,9 +240,10 @@ mod tests {
             found(&reports("x", AddressKind::InternalIp, "10.9.9.9")),
             "Nobody"
         );
-        let mut told = node("x");
-        told.annotations
+        let mut reported = node("x");
+        reported
+            .annotations
             .insert(PROVIDED_NODE_IP.into(), "10.0.0.1,2001:db8::9".into());
-        assert_eq!(found(&told), "one");
+        assert_eq!(found(&reported), "one");
     }
 }

@@ -293,7 +293,7 @@ impl Planner<'_> {
             let why = "another pool is wanted, and a service keeps its pool";
             let mut needs = self.base.clone();
             needs.push(self.delete(there, why, Impact::Interrupts));
-            let why = Some("in the place of the one with another pool");
+            let why = Some("replaces the one with another pool");
             add(self.builder, &wanted.body(pool), why, &needs);
             return;
         }

@@ -130,7 +130,7 @@ pub const KEYS: [Variable; 18] = [
         "instances.disabled",
         "false",
         BOOLEAN,
-        "Nodes are not looked after.",
+        "Nodes are not managed.",
     ),
     key(
         "instances.externalOnly",
@@ -185,7 +185,7 @@ pub const KEYS: [Variable; 18] = [
         "loadBalancer.disabled",
         "false",
         BOOLEAN,
-        "Services are not looked after.",
+        "Services are not managed.",
     ),
     key(
         "loadBalancer.defaultInstancePoolID",

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(
             judge(&mut mass_disappearance, 5, 5),
             wait(false),
-            "told once"
+            "reported once"
         );
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(judge(&mut mass_disappearance, 5, 5), Judgement::Believe);

@@ -31,7 +31,7 @@ pub(crate) fn simulation(fixture: Fixture, count: u32) -> Simulation<Simulated> 
     })
 }
 
-/// What the provider is told, with further variables.
+/// What the provider is reported, with further variables.
 pub(crate) fn sources(further: &[(&str, &str)], file: Option<PathBuf>) -> Sources {
     let variables: BTreeMap<String, String> = [
         ("SDC_ENDPOINT", ENDPOINT),

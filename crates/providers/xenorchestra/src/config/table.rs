@@ -71,7 +71,7 @@ pub const KEYS: [Variable; 16] = [
         "`compat`, `internal`, `classify`",
         "Which addresses of a VM its node gets. `compat`: the main one, as ExternalIP. `internal`: all \
          that the guest reports, as InternalIP. `classify`: all, private ones as InternalIP and others \
-         as ExternalIP. What the kubelet was told (`--node-ip`) is always InternalIP. The last two leave \
+         as ExternalIP. What the kubelet was given (`--node-ip`) is always InternalIP. The last two leave \
          out addresses that several nodes have.",
     ),
     row(

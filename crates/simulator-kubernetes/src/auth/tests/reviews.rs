@@ -7,7 +7,7 @@ fn one_can_ask_what_one_may() {
     let (auth, objects) = cluster(vec![]);
     let ann = User::new("ann", &[AUTHENTICATED]);
     let body = json!({ "spec": { "namespace": "x" } });
-    let told = auth
+    let reported = auth
         .answer_review(
             kind("SelfSubjectRulesReview"),
             "",
@@ -17,7 +17,7 @@ fn one_can_ask_what_one_may() {
             now(),
         )
         .unwrap();
-    let status = &told["status"];
+    let status = &reported["status"];
     assert_eq!(status["incomplete"], false);
     let rules = status["resourceRules"].as_array().unwrap();
     assert!(

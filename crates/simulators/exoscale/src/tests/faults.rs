@@ -71,8 +71,8 @@ async fn faults_are_written_with_operations() {
         assert_eq!(sim.status("GET", "/v2/instance/x").await, expected);
     }
     assert_eq!(sim.status("GET", "/v2/instance").await, 200);
-    let told = sim.call("GET", "/_sim/faults", Value::Null).await.json();
-    let shown: Vec<_> = told["rules"].as_array().unwrap().iter().collect();
+    let reported = sim.call("GET", "/_sim/faults", Value::Null).await.json();
+    let shown: Vec<_> = reported["rules"].as_array().unwrap().iter().collect();
     shows!(shown[0], {"operation": "get-*", "struck": 2});
     assert_eq!(shown[1]["action"], "truncated");
 }

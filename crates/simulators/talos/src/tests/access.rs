@@ -29,8 +29,8 @@ async fn roles_say_who_may_read() {
         if may {
             assert!(read.is_ok() && version.is_ok(), "{roles:?}");
         } else {
-            assert_eq!(told(read), denied, "{roles:?}");
-            assert_eq!(told(version), denied, "{roles:?}");
+            assert_eq!(reported(read), denied, "{roles:?}");
+            assert_eq!(reported(version), denied, "{roles:?}");
         }
     }
 }
@@ -45,13 +45,13 @@ async fn only_administrators_see_what_is_sensitive() {
         options: None,
     };
     let reader = sim.reader().await;
-    let refused = told(reader.get(request(), &[]).await);
+    let refused = reported(reader.get(request(), &[]).await);
     assert_eq!(
         refused,
         (Code::PermissionDenied, "not authorized".to_owned())
     );
     let admin = sim.caller(&Harness::access().roles(&["os:admin"])).await;
-    let missing = told(admin.unwrap().get(request(), &[]).await);
+    let missing = reported(admin.unwrap().get(request(), &[]).await);
     assert_eq!(missing.0, Code::NotFound);
 }
 

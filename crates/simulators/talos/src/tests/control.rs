@@ -48,7 +48,7 @@ async fn resources_are_set_changed_and_taken_away() {
         .remove::<SystemInformationSpec>("worker-1", id)
         .unwrap();
     let missing = caller.single::<SystemInformationSpec>("10.0.0.5").await;
-    assert_eq!(told(missing).0, Code::NotFound);
+    assert_eq!(reported(missing).0, Code::NotFound);
     let error = talos
         .remove::<SystemInformationSpec>("worker-1", id)
         .unwrap_err();

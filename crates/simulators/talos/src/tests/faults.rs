@@ -59,7 +59,7 @@ async fn the_next_calls_fail_as_planned() {
         .unwrap();
     for _ in 0..2 {
         let failed = caller.single::<PlatformMetadataSpec>("fd00::5").await;
-        assert_eq!(told(failed), (Code::Unavailable, "not now".to_owned()));
+        assert_eq!(reported(failed), (Code::Unavailable, "not now".to_owned()));
     }
     caller
         .single::<PlatformMetadataSpec>("10.0.0.5")

@@ -105,12 +105,12 @@ async fn what_is_not_there_is_told_as_machines_tell_it() {
     let missing = caller.single::<SystemInformationSpec>("10.0.0.6").await;
     let text = "resource SystemInformations.hardware.talos.dev(hardware/systeminformation@undefined) \
                 doesn't exist";
-    assert_eq!(told(missing), (Code::NotFound, text.to_owned()));
+    assert_eq!(reported(missing), (Code::NotFound, text.to_owned()));
     // Workers do not know the ranges of the cluster.
     let ranges = caller
         .single::<ControllerManagerConfigSpec>("10.0.0.5")
         .await;
-    assert_eq!(told(ranges).0, Code::NotFound);
+    assert_eq!(reported(ranges).0, Code::NotFound);
     let mut request = AddressStatusSpec::list();
     request.namespace = "runtime".to_owned();
     assert!(caller.list(request, &NODE).await.unwrap().is_empty());
@@ -118,13 +118,13 @@ async fn what_is_not_there_is_told_as_machines_tell_it() {
     let mut request = PlatformMetadataSpec::get_single();
     request.r#type = "Nothings.talos.dev".to_owned();
     assert_eq!(
-        told(caller.get(request, &NODE).await),
+        reported(caller.get(request, &NODE).await),
         denied("resource type \"Nothings.talos.dev\" is not supported")
     );
     let mut request = PlatformMetadataSpec::get_single();
     request.namespace = "nowhere".to_owned();
     assert_eq!(
-        told(caller.get(request, &NODE).await),
+        reported(caller.get(request, &NODE).await),
         denied("namespace \"nowhere\" is not supported")
     );
 }
@@ -139,9 +139,18 @@ async fn nobody_writes_and_unknown_methods_are_unknown() {
         "write access is not allowed".to_owned(),
     );
     let mut state = caller.state.clone();
-    assert_eq!(told(state.create(CreateRequest::default()).await), denied);
-    assert_eq!(told(state.update(UpdateRequest::default()).await), denied);
-    assert_eq!(told(state.destroy(DestroyRequest::default()).await), denied);
+    assert_eq!(
+        reported(state.create(CreateRequest::default()).await),
+        denied
+    );
+    assert_eq!(
+        reported(state.update(UpdateRequest::default()).await),
+        denied
+    );
+    assert_eq!(
+        reported(state.destroy(DestroyRequest::default()).await),
+        denied
+    );
     for path in [
         "/machine.MachineService/Reboot",
         "/machine.MachineService/Get",

@@ -61,7 +61,7 @@ async fn bad_headers_are_refused() {
         &[("nodes", "10.0.0.5")], Code::InvalidArgument,
             "one-2-many proxying is not supported for method /cosi.resource.State/Get";
     ] {
-        let refused = told(nodename(&caller, headers).await);
+        let refused = reported(nodename(&caller, headers).await);
         assert_eq!(refused, (code, text.to_owned()), "{headers:?}");
     }
 }
@@ -77,15 +77,15 @@ async fn a_machine_that_does_not_exist_is_not_reachable_after_a_while() {
         )
     };
     let begin = Instant::now();
-    let refused = told(nodename(&caller, &[("node", "10.0.0.99")]).await);
+    let refused = reported(nodename(&caller, &[("node", "10.0.0.99")]).await);
     assert_eq!(refused, (Code::Unavailable, text("10.0.0.99")));
     assert_eq!(begin.elapsed(), Duration::ZERO);
     let delay = Duration::from_secs(20);
     sim.talos.set_timings(|timings| timings.unknown = delay);
-    let refused = told(nodename(&caller, &[("node", "fd00::99")]).await);
+    let refused = reported(nodename(&caller, &[("node", "fd00::99")]).await);
     assert_eq!(refused, (Code::Unavailable, text("[fd00::99]")));
     assert_eq!(begin.elapsed(), delay);
-    let refused = told(nodename(&caller, &[("node", "somewhere")]).await);
+    let refused = reported(nodename(&caller, &[("node", "somewhere")]).await);
     assert!(refused.1.contains("no such host"), "{refused:?}");
 }
 
@@ -102,7 +102,7 @@ async fn a_worker_passes_nothing_on() {
     let own = nodename(&caller, &[("node", "fd00::5")]).await;
     assert_eq!(own.unwrap(), "worker-1");
     for node in ["10.0.0.2", "10.0.0.6", "10.0.0.99", "somewhere"] {
-        let refused = told(nodename(&caller, &[("node", node)]).await);
+        let refused = reported(nodename(&caller, &[("node", node)]).await);
         let wanted = (Code::PermissionDenied, "no request forwarding".to_owned());
         assert_eq!(refused, wanted, "{node}");
     }
@@ -113,15 +113,15 @@ async fn the_stages_of_a_machine() {
     let sim = Harness::new();
     let (talos, caller) = (&sim.talos, sim.reader().await);
     let metadata = || caller.single::<PlatformMetadataSpec>("10.0.0.5");
-    let problem = |told: (Code, String)| {
-        assert_eq!(told.0, Code::Unavailable);
-        let text = told.1.trim_end_matches('"').to_owned();
+    let problem = |reported: (Code, String)| {
+        assert_eq!(reported.0, Code::Unavailable);
+        let text = reported.1.trim_end_matches('"').to_owned();
         text.rsplit(": ").next().unwrap().to_owned()
     };
     talos.set_stage("worker-1", Stage::Absent).unwrap();
-    assert_eq!(problem(told(metadata().await)), "no route to host");
+    assert_eq!(problem(reported(metadata().await)), "no route to host");
     talos.set_stage("worker-1", Stage::Booting).unwrap();
-    assert_eq!(problem(told(metadata().await)), "connection refused");
+    assert_eq!(problem(reported(metadata().await)), "connection refused");
     talos.set_stage("worker-1", Stage::MetadataPartial).unwrap();
     let partial = metadata().await.unwrap();
     assert_eq!(
@@ -135,13 +135,13 @@ async fn the_stages_of_a_machine() {
     assert_eq!(metadata().await.unwrap().provider_id, "hcloud://4711");
     talos.set_stage("worker-1", Stage::Down).unwrap();
     let begin = Instant::now();
-    assert_eq!(problem(told(metadata().await)), "i/o timeout");
+    assert_eq!(problem(reported(metadata().await)), "i/o timeout");
     assert_eq!(begin.elapsed(), Duration::from_secs(20));
     talos
         .set_addresses("worker-1", &["eth0/10.0.0.7/24"])
         .unwrap();
     talos.set_stage("worker-1", Stage::Ready).unwrap();
-    assert_eq!(problem(told(metadata().await)), "no route to host");
+    assert_eq!(problem(reported(metadata().await)), "no route to host");
     let moved: PlatformMetadataSpec = caller.single("10.0.0.7").await.unwrap();
     assert_eq!(moved.provider_id, "hcloud://4711");
 }

@@ -103,7 +103,7 @@ async fn one_resource_is_watched_from_nothing_to_its_end() {
         .unwrap();
     assert_eq!(next().await, [(EventType::Updated, id.to_owned())]);
     talos.set_stage("worker-1", Stage::Down).unwrap();
-    assert_eq!(told(watch.message().await).0, Code::Unavailable);
+    assert_eq!(reported(watch.message().await).0, Code::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ async fn a_machine_of_another_cloud_runs_when_that_cloud_says_so() {
         .unwrap();
     sim.world.machines.set(id, Power::Off);
     let off = caller.single::<PlatformMetadataSpec>("10.0.0.30").await;
-    assert_eq!(told(off).0, Code::Unavailable);
+    assert_eq!(reported(off).0, Code::Unavailable);
     sim.talos.set_stage("exo", Stage::Ready).unwrap();
     assert_eq!(sim.world.machines.power(id), Some(Power::Off));
 }

@@ -55,20 +55,26 @@ async fn frame(socket: &mut Socket) -> Value {
 async fn the_feed_tells_what_was_asked_for() {
     let it = Harness::new();
     let mut socket = connect(&it).await.unwrap();
-    // Before a valid subscription nothing is told.
+    // Before a valid subscription nothing is reported.
     it.cloud.rename("k8s-1", "other").unwrap();
     register(&mut socket, &["state", "zone_state"]).await;
     it.cloud.rename("other", "k8s-1").unwrap();
     register(&mut socket, &["tags"]).await;
     it.cloud.rename("k8s-1", "k8s-2").unwrap();
     it.cloud.set_tag("k8s-2", "a", Some(json!("b"))).unwrap();
-    let told = frame(&mut socket).await;
-    assert_eq!(told["changedResourceId"], MACHINE);
-    shows!(told, {"changeKind": { "resource": "vm", "subResources": ["tags"] }});
-    assert_eq!(told["resourceState"], "running");
-    assert_eq!(told["resourceObject"]["tags"], json!({ "a": "b" }));
-    assert_eq!(told["resourceObject"]["package"], "");
-    assert!(told["published"].as_str().unwrap().parse::<i64>().is_ok());
+    let reported = frame(&mut socket).await;
+    assert_eq!(reported["changedResourceId"], MACHINE);
+    shows!(reported, {"changeKind": { "resource": "vm", "subResources": ["tags"] }});
+    assert_eq!(reported["resourceState"], "running");
+    assert_eq!(reported["resourceObject"]["tags"], json!({ "a": "b" }));
+    assert_eq!(reported["resourceObject"]["package"], "");
+    assert!(
+        reported["published"]
+            .as_str()
+            .unwrap()
+            .parse::<i64>()
+            .is_ok()
+    );
     register(&mut socket, &["state"]).await;
     let stop = json!({ "action": "stop" });
     assert_eq!(
@@ -77,10 +83,10 @@ async fn the_feed_tells_what_was_asked_for() {
             .status,
         202
     );
-    let told = frame(&mut socket).await;
-    assert_eq!(told["resourceState"], "stopping");
+    let reported = frame(&mut socket).await;
+    assert_eq!(reported["resourceState"], "stopping");
     assert!(
-        told["changeKind"]["subResources"]
+        reported["changeKind"]["subResources"]
             .to_string()
             .contains("zone_state")
     );

@@ -41,8 +41,8 @@ async fn every_answer_has_the_letterhead_but_early_refusals_do_not() {
     for name in ["server", "api-version", "request-id", "content-md5"] {
         assert!(!reply.headers.contains_key(name), "{name}");
     }
-    let told = super::super::signature::date(reply.headers["date"].to_str().unwrap()).unwrap();
-    assert_eq!(told.as_second() - it.world.clock.now().as_second(), 600);
+    let reported = super::super::signature::date(reply.headers["date"].to_str().unwrap()).unwrap();
+    assert_eq!(reported.as_second() - it.world.clock.now().as_second(), 600);
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,7 +83,7 @@ async fn cloudscale_case_21_a_second_look_and_a_restart_write_nothing(mut test: 
     assert_eq!(test.service("web")["status"], before["status"]);
 }
 
-/// The manager is told that the API server has that version.
+/// The manager is reported that the API server has that version.
 fn version(minor: &str) -> Rule {
     let body = json!({
         "major": "1", "minor": minor, "gitVersion": format!("v1.{minor}.4"), "gitCommit": "",

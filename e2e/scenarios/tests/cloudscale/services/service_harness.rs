@@ -71,7 +71,7 @@ impl ServiceHarness {
         self.until_ensured("web").await
     }
 
-    /// Waits until a Service shows its addresses and that is told.
+    /// Waits until a Service shows its addresses and that is reported.
     pub(crate) async fn until_ensured(&self, name: &str) -> Value {
         self.until_published(name).await;
         self.message(name, "EnsuredLoadBalancer").await;

@@ -59,7 +59,7 @@ async fn a_node_that_never_could_be_read_costs_no_member(mut test: ServiceHarnes
     break_node(&test, "worker-b", true).await;
     let mark = test.mark();
     test.start().await;
-    test.until_service("web", "the doubt is told", |it| {
+    test.until_service("web", "the doubt is reported", |it| {
         condition(it) == Some(("False", "NodeUnreadable"))
     })
     .await;
@@ -81,7 +81,7 @@ async fn a_node_that_never_could_be_read_costs_no_member(mut test: ServiceHarnes
     test.stop().await;
     break_node(&test, "worker-b", true).await;
     test.start().await;
-    test.until_service("web", "the doubt is told", |it| {
+    test.until_service("web", "the doubt is reported", |it| {
         condition(it) == Some(("False", "NodeUnreadable"))
     })
     .await;

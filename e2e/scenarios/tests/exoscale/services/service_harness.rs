@@ -55,7 +55,7 @@ impl ServiceHarness {
         self.until_ensured("web").await
     }
 
-    /// Waits until a Service shows its address and that is told.
+    /// Waits until a Service shows its address and that is reported.
     pub(crate) async fn until_ensured(&self, name: &str) -> Value {
         self.until_published(name).await;
         self.message(name, "EnsuredLoadBalancer").await;

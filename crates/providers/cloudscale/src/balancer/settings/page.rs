@@ -28,7 +28,7 @@ fn single_ports() -> String {
          lists, `health-monitor-http` is a JSON object and taken as a whole.\n\n\
          ```yaml\n{key}: |\n{}\n```\n\n\
          `pool-protocol` concerns TCP ports and `udp-connect` UDP ports; said of a number that both have,\n\
-         they change nothing for the other one. A port, a setting or a value that cannot be used is told\n\
+         they change nothing for the other one. A port, a setting or a value that cannot be used is reported\n\
          as above, with the port and the setting.\n",
         example.join("\n")
     )

@@ -365,7 +365,7 @@ async fn cloudscale_case_35_without_nodes_and_zone_nothing_is_made() {
     test.set("node-selector", "env=prod");
     let outcome = test.ensure().await;
     outcome.problem_of("NoValidNodes");
-    assert_eq!(outcome.reasons(), [""; 0], "told once");
+    assert_eq!(outcome.reasons(), [""; 0], "reported once");
     assert_eq!(test.writes(), [""; 0]);
     test.nodes[0].labels.insert("env".into(), "prod".into());
     test.ensure().await.good();

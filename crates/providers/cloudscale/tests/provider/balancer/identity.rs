@@ -143,7 +143,7 @@ async fn cloudscale_case_73_tags_say_whose_it_is_and_leave_others_alone() {
     assert_eq!(test.balancer().tags["k8s-cluster-name"], "one");
 }
 
-/// Case 74 of cloudscale; cases 16 and 30 of the proof override what is told.
+/// Case 74 of cloudscale; cases 16 and 30 of the proof override what is reported.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_74_proof_case_30_anothers_load_balancer_is_left_alone() {
     for by_uuid in [false, true] {

@@ -97,7 +97,7 @@ annotation_rows! { "cloud.tritoncompute/";
     PROXY_PROTOCOL = "cloud.tritoncompute/proxy_protocol" {
         allowed: YES_OR_NO, kind: CLB,
         default: "false",
-        meaning: "Whether nodes are told the client's address by the PROXY protocol; only with `tcp`, and a \
+        meaning: "Whether nodes get the client's address by the PROXY protocol; only with `tcp`, and a \
                   recent image.",
     }
     HEALTH_CHECK = "cloud.tritoncompute/health_check" {

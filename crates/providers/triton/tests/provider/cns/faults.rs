@@ -27,7 +27,7 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
     assert_eq!(events, Some(("k8s-2".to_owned(), "CNSTagPending")));
     test.wait(60).await;
     test.ensure("web").await.good();
-    assert_eq!(test.events().await, None, "it was told");
+    assert_eq!(test.events().await, None, "it was reported");
     assert_eq!(test.tags(), ["web.prod:30080", "", "web.prod:30080"]);
     assert_eq!(test.status("web"), [outside("web.prod")]);
     test.delete("web").await.good();
@@ -46,7 +46,7 @@ async fn a_list_that_nobody_understands_is_left_alone() {
     assert!(outcome.good().events().contains("BadCNSTag"));
     assert_eq!(test.events().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
     test.ensure("web").await.good();
-    assert_eq!(test.events().await, None, "it was told");
+    assert_eq!(test.events().await, None, "it was reported");
     assert_eq!(test.machine(1).tags["triton.cns.services"], json!(7));
     assert_eq!(test.tag(2), "web.prod:30080");
     test.delete("web").await.good();

@@ -47,7 +47,7 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     assert_eq!(refused.regarding, on_secret());
     assert!(refused.message.contains("401"), "{refused:?}");
     assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
-    assert_eq!(events(&provider, 180).await, None, "told once");
+    assert_eq!(events(&provider, 180).await, None, "reported once");
     let line = format!("{} new", key.public_line());
     test.sim.add_key("acme", &line).unwrap();
     let second = events(&provider, 120).await.unwrap();
