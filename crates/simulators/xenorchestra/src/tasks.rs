@@ -151,7 +151,7 @@ impl Cloud {
             Effect::Arrive { vm, host } => self.arrive(&vm, &host),
             Effect::Tell { vm, run } => {
                 self.change_vm(&vm, |vm| {
-                    vm.reported |= vm.runs == run && vm.power.resides()
+                    vm.reported |= vm.runs == run && vm.power.resides();
                 });
             }
             Effect::Load { pool } => {
