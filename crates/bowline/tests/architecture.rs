@@ -178,6 +178,32 @@ fn row<'a>(table: &[(&str, &'a [&'a str])], folder: &str) -> Option<&'a [&'a str
     found.map(|(_, allowed)| *allowed)
 }
 
+/// Controllers poll a provider's calls behind the fence of the lease; a task of its own is outside.
+#[test]
+fn a_task_of_a_provider_says_why_it_may_be_outside_the_fence() {
+    let providers = concat!(env!("CARGO_MANIFEST_DIR"), "/../providers");
+    let mut folders = vec![std::path::PathBuf::from(providers)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+                let starts = ["tokio::spawn(", "Background::start("];
+                let is_start = |line: &str| starts.iter().any(|it| line.contains(it));
+                let explained = "utside the fence";
+                assert!(
+                    !code.lines().any(is_start) || code.contains(explained),
+                    "{}: say in a comment why the task may be outside the fence: it only reads",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn every_arrow_is_drawn() {
     let crates = workspace();

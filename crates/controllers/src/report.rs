@@ -1,7 +1,7 @@
 //! Reports of the controllers: one call emits a [`Fact`] as event, metric and log line.
 //!
-//! [`Recorder::emit`](crate::events::Recorder::emit) is the only way to an event, and counts it.
-//! [`emit!`] also logs the fact, with fields of the caller. [`Reported`] is the only memory of reports:
+//! [`emit!`] is that call: it logs the fact, with fields of the caller, and gives it to
+//! [`Recorder::emit`](crate::events::Recorder::emit), the only way to an event, which counts it. [`Reported`] is the only memory of reports:
 //! controllers ask it before they repeat themselves.
 
 use std::borrow::Borrow;

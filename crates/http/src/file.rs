@@ -45,7 +45,7 @@ impl SmallFile {
     }
 }
 
-/// A task that ends when this is dropped.
+/// A task that ends when this is dropped. It is outside the fence of the lease, so it may only read.
 #[derive(Debug)]
 pub struct Background(JoinHandle<()>);
 

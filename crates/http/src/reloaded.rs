@@ -1,10 +1,12 @@
 //! A file or Secret that somebody else writes, read again and again.
 //!
 //! ```text
-//!  again and again: read ─▶ the same? ─▶ nothing (or tried again later: `retry`)
-//!                     │         └─▶ check ─▶ apply ─▶ in force
-//!                     └───────────────┴────────┴─▶ wrong: reported once, what is in force stays
+//!  again and again: read ─┬─ as before ─▶ nothing (or once more: `retry`)
+//!                         ├─ new ─▶ check ─▶ apply ─▶ in force
+//!                         └──────────┴─────────┴─▶ wrong: reported once, what is in force stays
 //! ```
+//!
+//! Implement [`Source`], begin with [`Reloaded::begin`], and look again and again with [`Reloaded::follow`].
 
 use std::fmt::Display;
 use std::future::Future;

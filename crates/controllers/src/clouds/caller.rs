@@ -44,6 +44,9 @@ impl CloudCaller {
     }
 
     /// A call that changes nothing: an observer may make as many as it likes. `what` begins a sentence.
+    ///
+    /// Chores come this way, too: an observer runs them, and they ask `Cluster::is_observing` before they
+    /// write.
     pub async fn read<T>(
         &self,
         what: impl Display,

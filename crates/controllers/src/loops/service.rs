@@ -10,7 +10,7 @@
 //! [`bowline_core::reconcile`] decides. It is asked before every command; first match wins:
 //!
 //! - *Nothing* happens to a Service that cannot be read, or that a restored API server lacks.
-//! - *Leave the old*: load balancers in other clouds, or of an earlier Service of that name, are removed
+//! - *Remove the old first*: load balancers in other clouds, or of an earlier Service of that name, are removed
 //!   first. The present Service is not written for an old one.
 //! - *Add the finalizer*, then *plan*. A waiting plan continues when it is due, unless
 //!   responsibility, Service or targets have changed.
@@ -28,12 +28,12 @@
 //! | [`reconcile`] | drives the state machine |
 //! | [`gather`], [`request`] | observe, and prepare plans |
 //! | [`requirements`], [`account`] | hold plans back until enough is known |
-//! | [`execute`] | runs steps and removals |
+//! | [`execute`] | runs steps; begins and ends removals, which [`gather`] plans |
 //! | [`publish`], [`conditions`], [`report`] | write the Service, its condition and its events |
 //! | [`state`] | keeps plans in flight |
 //! | [`clouds`], [`targets`] | call clouds; guard the removal of targets |
 //! | [`home`] | finds the cloud that already has a load balancer |
-//! | [`orphans`], [`unserved`] | report load balancers without a Service, and Services without a cloud |
+//! | [`orphans`], [`unserved`] | report load balancers without a Service (removed if the operator allows it), and Services without a cloud |
 //! | [`errors`] | why a reconcile ends |
 
 pub(crate) mod account;

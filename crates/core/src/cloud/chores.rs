@@ -46,7 +46,7 @@ pub trait Cluster: Send + Sync {
     /// The uid of the namespace `kube-system`, which distinguishes clusters of one name. Read once.
     fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>>;
 
-    /// The nodes whose provider ids are of this cloud, by name. One that cannot be read is as it was last known.
+    /// The nodes that this cloud owns, by name. One that cannot be read is as it was last known.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
     /// Whether that is really all of them: one that never could be read is missing, and nobody may conclude from

@@ -1,13 +1,16 @@
 //! The life of one Service's load balancer as a state machine: what is to be done next, asked before every command.
 //!
+//! [Phases] and the commands between them:
+//!
 //! ```text
-//!          ┌──────────── Forget, Move, RemoveFinalizer ─────────────┐
-//!          ▼                                                        │
-//!        Idle ──▶ AddFinalizer ──▶ Planning ──▶ Drafted ──▶ Executing ──▶ Published ──▶ Idle
-//!          │                        ▲  │ a plan waits: Discard or Wait   │   ▲
-//!          └──▶ Remove ─────────────┘  └─────────────────────────────────┘   └ each step: still valid?
-//!                                   removal: every cloud looked at ──▶ Looked
-//!  Failed, from anywhere ──▶ End, retry hint, or back-off
+//!  [Idle] ─ AddFinalizer ─▶ [Planning] ─ Draft ─▶ [Drafted] ─ Begin ─▶ [Executing] ─ Publish ─▶ [Published] ─▶ [Idle]
+//!    │                        ▲  ▲                                      │  ▲ Step: still valid?
+//!    │                        │  └─ Discard, Wait: a plan that waits ───┘  └──┘
+//!    ├─ Remove ───────────────┘  one plan for each cloud, until all are [Looked] at
+//!    │  (Prove before it, if nothing shows that the finalizer is ours)
+//!    └◀─ Forget, Move or RemoveFinalizer ─ [Looked]
+//!
+//!  [Failed], from anywhere ─▶ End, retry hint, or back-off
 //! ```
 //!
 //! [`reconcile`] decides and [`record`] notes what came of it. Neither makes calls or knows a clock: the

@@ -174,6 +174,7 @@ pub fn build(
 /// Follows the files, and learns where the control plane is while somebody asks.
 fn follow(settings: &Arc<Settings>, api: &Arc<Api>) -> [Background; 2] {
     let (settings, asking) = (Arc::clone(settings), Arc::clone(api));
+    // Both outside the fence: they only read.
     let files = Background::start(async move {
         loop {
             sleep(POLL).await;

@@ -4,8 +4,9 @@
 //!
 //! A data center is one installation with one API, CloudAPI: there are several, and each knows
 //! nothing of the others. An account has machines (virtual machines and containers) with tags and
-//! metadata, on public networks and on its own fabric. Triton has no load balancers; it has a name
-//! service (CNS) that is driven by tags, and an appliance that is driven by metadata.
+//! metadata, on public networks and on its own fabric. Triton has no load balancer service. [`balancer`]
+//! makes load balancers of its name service (`cns`, driven by tags) or of machines with an appliance
+//! (`clb`, driven by metadata).
 //!
 //! # Its API, and what to know about it
 //!
@@ -25,10 +26,11 @@
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
 //!  Cloud ┬▶ instances ┬▶ data_center ┬─▶ machine_cache ◀─ feed: lists again ──┼─▶ api ─▶ bowline-http
-//!        └▶ routes ───┘              ├─▶ account, networks, its own name ─────┤
-//!                                    └─▶ tags: our tags on the machines ──────┘
+//!        ├▶ routes ───┤              ├─▶ account, networks, its own name ─────┤
+//!        ├▶ balancer ─┤              └─▶ tags: our tags on the machines ──────┘
+//!        └▶ cmon ─────┘  (chores: metrics of machines, for Prometheus)
 //!
-//!  activity_gate: a standby lists and follows nothing
+//!  activity_gate: open while the controllers ask; a standby lists and follows nothing
 //! ```
 
 mod activity_gate;
@@ -124,6 +126,7 @@ pub fn build(
     };
     let mut tasks = background(&context, seams);
     tasks.push(listen(&context.data_center, &changed));
+    // Outside the fence: reads files and the Secret, and asks for the account.
     tasks.push(Background::start(follower.run()));
     let routes = context.config.routes.enabled;
     Ok(Arc::new(Triton {
@@ -154,6 +157,7 @@ fn remember<K: Ord, V>(memory: &mut BTreeMap<K, V>, most: usize, key: K, value: 
 /// Wakes the label controller when machines have changed.
 fn listen(data_center: &DataCenter, changed: &Arc<Notify>) -> Background {
     let (mut changes, changed) = (data_center.machines.changes(), Arc::clone(changed));
+    // Outside the fence: calls nobody.
     Background::start(async move {
         loop {
             match changes.recv().await {
@@ -164,8 +168,9 @@ fn listen(data_center: &DataCenter, changed: &Arc<Notify>) -> Background {
     })
 }
 
-/// Background work, which rests while the activity gate is closed.
+/// Background reads, which rest while the activity gate is closed: on a standby, where nobody asks.
 fn background(context: &Arc<Context>, seams: &Seams) -> Vec<Background> {
+    // All outside the fence: they only read.
     let mut tasks = Vec::new();
     if context.config.changefeed {
         let follower = feed::Follower {

@@ -104,6 +104,7 @@ impl Machines {
     pub(crate) fn follow_events(&self) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*events, Events::NotYet) {
+            // Outside the fence: only reads.
             let tasks = self.servers.iter().map(|server| {
                 Background::start(events::follow(server.clone(), self.random.fork()))
             });

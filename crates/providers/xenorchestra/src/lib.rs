@@ -127,6 +127,7 @@ pub fn build(
             random,
             gauges.clone(),
         );
+        // Outside the fence: only reads.
         tasks.push(Background::start(watching));
     }
     tasks.extend(reload.iter().map(Reloaded::follow));

@@ -114,6 +114,7 @@ async fn connect(credentials: &Credentials, endpoint: &Endpoint) -> Result<Line,
         .map_err(lost)?;
     let end = Arc::new(Mutex::new(None));
     let shared = Arc::clone(&end);
+    // Outside the fence, but it only carries requests of calls that are behind it.
     // Ends by itself when nobody holds the sender any more, or when the peer is gone.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
