@@ -15,12 +15,16 @@ use std::time::Duration;
 
 use bowline_core::{CloudError, Evidence, Lookup};
 use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+
+use crate::{Cached, CachedRead};
 
 /// Up to so many machines are read one by one; above, one list costs less.
 pub const FEW: usize = 3;
 /// How old a list may be to answer again.
 pub const LIST_AGE: Duration = Duration::from_secs(5);
-/// Machines that a list does not show and that one look-up reads. The others are *cannot tell*.
+/// Machines that a list does not show and that one look-up reads, in the order of their ids, so that the same ones are
+/// read each time. The others are *cannot tell*.
 pub const CONFIRMATIONS: usize = 128;
 /// Single reads at the same time: half of what the client allows, so that others get a slot.
 pub const READS_AT_ONCE: usize = 8;
@@ -45,6 +49,20 @@ impl<T> Reading<T> {
             Self::Failed(error) => Err(Lookup::CannotTell(error.copy())),
         }
     }
+}
+
+/// A list for questions that arrived at `start`: a kept one, unless it leaves too much open and is older than them.
+pub async fn list_for<L, F: Future<Output = Result<L, CloudError>>>(
+    cache: &CachedRead<L>,
+    start: Instant,
+    list: impl Fn() -> F,
+    leaves_open: impl FnOnce(&L) -> bool,
+) -> Result<Cached<L>, CloudError> {
+    let kept = cache.recent(LIST_AGE, list()).await?;
+    if kept.asked < start && leaves_open(&kept.value) {
+        return cache.since(start, list()).await;
+    }
+    Ok(kept)
 }
 
 /// Reads one by one, that many at a time.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
-use bowline_http::lookup::{READS_AT_ONCE, Reading, SaidOnce, read_each};
+use bowline_http::lookup::{READS_AT_ONCE, Reading, SaidOnce, list_for, read_each};
 use bowline_http::{Cached, CachedRead, Clock};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -129,15 +129,10 @@ impl Servers {
         questions: &[Question],
         ids: &BTreeSet<ServerId>,
     ) -> Knowledge {
-        let mut listing = self.listing.recent(LIST_AGE, self.list()).await;
-        if let Ok(listed) = &listing
-            && listed.asked < start
-            && (missing(ids, &listed.value).len() > FEW
-                || self.some_unknown(nodes, questions, &listed.value))
-        {
-            listing = self.listing.since(start, self.list()).await;
-        }
-        match listing {
+        let leaves_open = |list: &ServerList| {
+            missing(ids, list).len() > FEW || self.some_unknown(nodes, questions, list)
+        };
+        match list_for(&self.listing, start, || self.list(), leaves_open).await {
             Ok(Cached { value: list, .. }) => {
                 let missing = missing(ids, &list).into_iter().take(CONFIRMATIONS);
                 let not_listed = "GET v1/servers does not list it; ";

@@ -154,7 +154,8 @@ impl Machines {
     async fn gather(&self, ids: BTreeSet<Uuid>) -> Knowledge {
         let start = Instant::now();
         let listing = if ids.len() > FEW && self.may_list.is_given() {
-            match self.list_for(start, &ids).await {
+            let leaves_open = |list: &Listing| unsettled(&ids, list).len() > FEW;
+            match lookup::list_for(&self.listing, start, || self.list(), leaves_open).await {
                 Ok(listing) => Some(listing),
                 Err(error) if error.kind() == CloudErrorKind::Denied => {
                     return self.gather_one_by_one(ids, Some(error)).await;
@@ -202,19 +203,6 @@ impl Machines {
             read,
             ..Knowledge::default()
         }
-    }
-
-    /// A list that settles these: a kept one, unless it leaves too many open.
-    async fn list_for(
-        &self,
-        start: Instant,
-        ids: &BTreeSet<Uuid>,
-    ) -> Result<Cached<Listing>, CloudError> {
-        let listing = self.listing.recent(LIST_AGE, self.list()).await?;
-        if listing.asked < start && unsettled(ids, &listing.value).len() > FEW {
-            return self.listing.since(start, self.list()).await;
-        }
-        Ok(listing)
     }
 
     async fn list(&self) -> Result<Listing, CloudError> {

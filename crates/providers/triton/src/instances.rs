@@ -27,12 +27,12 @@ use bowline_core::{
     BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Node,
     NodeMetadata, Regarding,
 };
-use futures::{StreamExt as _, stream};
+use bowline_http::lookup::{self, LIST_AGE, read_each};
 use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::api::{ApiError, Machine, MachineRead};
+use crate::api::{Machine, MachineRead};
 use crate::context::Context;
 use crate::machine_cache::Listing;
 use crate::{lock, remember};
@@ -40,15 +40,11 @@ use describe::{Knowledge, describe, power};
 use mass_disappearance::{Judgement, MassDisappearance};
 use question::{Match, Question, find, question};
 
+pub use bowline_http::lookup::CONFIRMATIONS;
 pub use describe::PREFIX;
 pub(crate) use describe::{is_own_label, is_public, zones_of};
 pub use question::{INSTANCE_ID, dnsify};
 
-/// A list of that age is not asked for again to look for what it does not show.
-const LIST_AGE: Duration = Duration::from_secs(5);
-/// Machines that a list does not show and that one look-up reads, in the order of their ids, so
-/// that the same ones are read each time. At five calls a second they take half a minute.
-pub const CONFIRMATIONS: usize = 128;
 /// DNS names that one look-up reads beside: twenty seconds. The others follow with the next one.
 pub const NAMES_READ: usize = 64;
 /// How long cached DNS names of a machine are used.
@@ -73,11 +69,7 @@ pub(crate) struct Machines {
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
 }
 
-enum Reading {
-    Live(Box<Machine>),
-    Gone(Evidence),
-    Failed(CloudError),
-}
+type Reading = lookup::Reading<Machine>;
 
 impl Machines {
     pub(crate) fn new(context: &Arc<Context>) -> Self {
@@ -153,9 +145,7 @@ impl Machines {
             .collect();
         let read = self.read_missing(missing).await;
         let machine_of = |id: Uuid| match read.get(&id) {
-            Some(Reading::Live(machine)) => Ok(&**machine),
-            Some(Reading::Gone(evidence)) => Err(Lookup::Gone(evidence.clone())),
-            Some(Reading::Failed(error)) => Err(Lookup::CannotTell(error.copy())),
+            Some(reading) => reading.machine(),
             None => listing.machines.get(&id).ok_or_else(|| {
                 let text =
                     format!("machine {id} is not listed, and too many are missing to ask for each");
@@ -266,7 +256,9 @@ impl Machines {
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
     async fn read_missing(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
-        let reads = self.read_each(ids.into_iter().take(CONFIRMATIONS)).await;
+        let ids = ids.into_iter().take(CONFIRMATIONS);
+        let api = &self.context.data_center.api;
+        let reads = read_each(ids, READS_AT_ONCE, |id| api.machine(id)).await;
         let mut readings = BTreeMap::new();
         let mut not_found = BTreeMap::new();
         for (id, read) in reads {
@@ -277,7 +269,7 @@ impl Machines {
                         "GET machines/{id} answered 200 with the state {state}"
                     ))
                 }
-                Ok(MachineRead::Shown(machine)) => Reading::Live(machine),
+                Ok(MachineRead::Shown(machine)) => Reading::Found(machine),
                 Ok(MachineRead::Destroyed) => self.gone(format!("GET machines/{id} answered 410")),
                 Ok(MachineRead::Missing(words)) => {
                     not_found.insert(id, words);
@@ -293,17 +285,6 @@ impl Machines {
         readings
     }
 
-    async fn read_each(
-        &self,
-        ids: impl Iterator<Item = Uuid>,
-    ) -> Vec<(Uuid, Result<MachineRead, ApiError>)> {
-        stream::iter(ids)
-            .map(|id| async move { (id, self.context.data_center.api.machine(id).await) })
-            .buffered(READS_AT_ONCE)
-            .collect()
-            .await
-    }
-
     async fn confirm(&self, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
         let proof = self.context.data_center.proof().await;
         let judge = |(id, words): (Uuid, String)| {
@@ -312,7 +293,7 @@ impl Machines {
                 Err(error) => return (id, Reading::Failed(error.copy())),
             };
             if let Some(machine) = lists.iter().find_map(|list| list.machines.get(&id)) {
-                return (id, Reading::Live(Box::new(machine.clone())));
+                return (id, Reading::Found(Box::new(machine.clone())));
             }
             if !lists.iter().all(|list| list.lacks(id)) {
                 let text = format!("machine {id} may be one that cannot be read");
@@ -388,7 +369,9 @@ impl Machines {
             let unknown: BTreeSet<Uuid> = ids.filter(|id| !known.contains_key(id)).collect();
             (known, unknown)
         };
-        let reads = self.read_each(unknown.into_iter().take(NAMES_READ)).await;
+        let unknown = unknown.into_iter().take(NAMES_READ);
+        let api = &self.context.data_center.api;
+        let reads = read_each(unknown, READS_AT_ONCE, |id| api.machine(id)).await;
         let mut remembered = lock(&self.names);
         for (id, read) in reads {
             if let Ok(MachineRead::Shown(machine)) = read {
