@@ -79,27 +79,27 @@ pub async fn read_each<K: Copy + Ord, T, F: Future<Output = T>>(
         .await
 }
 
-/// Things that are said only once. Beyond the limit everything may be said again.
+/// What is reported only once. Beyond the limit everything may be reported again.
 #[derive(Debug)]
-pub struct SaidOnce {
+pub struct ReportedOnce {
     limit: usize,
-    said: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
 }
 
-impl SaidOnce {
+impl ReportedOnce {
     /// Remembers that many.
     pub fn new(limit: usize) -> Self {
-        let said = Mutex::default();
-        Self { limit, said }
+        let reported = Mutex::default();
+        Self { limit, reported }
     }
 
-    /// Whether this is said for the first time.
+    /// Whether this is reported for the first time.
     pub fn is_new(&self, text: &str) -> bool {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= self.limit {
-            said.clear();
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= self.limit {
+            reported.clear();
         }
-        said.insert(text.to_owned())
+        reported.insert(text.to_owned())
     }
 }
 
@@ -108,13 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_once_is_not_said_again_and_the_memory_is_bounded() {
-        let said = SaidOnce::new(5);
+    fn what_is_reported_once_is_not_reported_again_and_the_memory_is_bounded() {
+        let reported = ReportedOnce::new(5);
         for number in 1..=5 {
-            assert!(said.is_new(&number.to_string()), "{number} is new");
-            assert!(number == 5 || !said.is_new("1"), "1 was said");
+            assert!(reported.is_new(&number.to_string()), "{number} is new");
+            assert!(number == 5 || !reported.is_new("1"), "1 was reported");
         }
-        assert!(said.is_new("1"), "the memory was full and began anew");
-        assert_eq!(said.said.lock().unwrap().len(), 1);
+        assert!(reported.is_new("1"), "the memory was full and began anew");
+        assert_eq!(reported.reported.lock().unwrap().len(), 1);
     }
 }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
-use bowline_http::lookup::{READS_AT_ONCE, Reading, SaidOnce, list_for, read_each};
+use bowline_http::lookup::{READS_AT_ONCE, Reading, ReportedOnce, list_for, read_each};
 use bowline_http::{Cached, CachedRead, Clock};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -46,7 +46,7 @@ pub(crate) struct Servers {
     match_by_address: bool,
     /// Void once the token has changed.
     listing: CachedRead<ServerList>,
-    reported: SaidOnce,
+    reported: ReportedOnce,
 }
 
 impl Servers {
@@ -56,7 +56,7 @@ impl Servers {
             clock,
             match_by_address,
             listing: CachedRead::default(),
-            reported: SaidOnce::new(MOST_REPORTED),
+            reported: ReportedOnce::new(MOST_REPORTED),
         }
     }
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
-use bowline_http::lookup::{Reading, SaidOnce};
+use bowline_http::lookup::{Reading, ReportedOnce};
 use bowline_http::{Cached, CachedRead, Clock, lookup};
 use tokio::time::Instant;
 use tracing::warn;
@@ -61,7 +61,7 @@ pub(crate) struct Machines {
     /// Void once the credentials have changed.
     listing: CachedRead<Listing>,
     witnesses: Mutex<BTreeSet<Uuid>>,
-    node_override: SaidOnce,
+    node_override: ReportedOnce,
 }
 
 /// By id.
@@ -78,7 +78,7 @@ impl Machines {
             may_list: Permission::new("list-instances", "instances are read one by one"),
             listing: CachedRead::default(),
             witnesses: Mutex::default(),
-            node_override: SaidOnce::new(MOST_REPORTED),
+            node_override: ReportedOnce::new(MOST_REPORTED),
         }
     }
 

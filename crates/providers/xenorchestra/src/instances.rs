@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
-use bowline_http::lookup::{self, CONFIRMATIONS, FEW, READS_AT_ONCE, SaidOnce};
+use bowline_http::lookup::{self, CONFIRMATIONS, FEW, READS_AT_ONCE, ReportedOnce};
 use bowline_http::{Background, Clock, Random};
 use futures::future::join_all;
 use tracing::warn;
@@ -51,7 +51,7 @@ pub(crate) struct Machines {
     /// Followed from the first question on: who never leads never asks.
     events: Mutex<Events>,
     addresses: Mutex<BTreeMap<Uuid, Vec<IpAddr>>>,
-    reported: SaidOnce,
+    reported: ReportedOnce,
 }
 
 enum Events {
@@ -96,7 +96,7 @@ impl Machines {
             random,
             events: Mutex::new(if events { Events::NotYet } else { Events::Off }),
             addresses: Mutex::default(),
-            reported: SaidOnce::new(MOST_REPORTED),
+            reported: ReportedOnce::new(MOST_REPORTED),
         }
     }
 
