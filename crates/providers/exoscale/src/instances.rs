@@ -61,7 +61,7 @@ pub(crate) struct Machines {
     /// Void once the credentials have changed.
     listing: CachedRead<Listing>,
     witnesses: Mutex<BTreeSet<Uuid>>,
-    node_override: ReportedOnce,
+    reported: ReportedOnce,
 }
 
 /// By id.
@@ -78,7 +78,7 @@ impl Machines {
             may_list: Permission::new("list-instances", "instances are read one by one"),
             listing: CachedRead::default(),
             witnesses: Mutex::default(),
-            node_override: ReportedOnce::new(MOST_REPORTED),
+            reported: ReportedOnce::new(MOST_REPORTED),
         }
     }
 
@@ -209,7 +209,7 @@ impl Machines {
         let list = self.api.instances().await?;
         for bad in &list.bad {
             let text = bad.to_string();
-            if self.node_override.is_new(&text) {
+            if self.reported.is_new(&text) {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
