@@ -341,7 +341,7 @@ impl<'a> OwnershipContext<'a> {
     }
 
     /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of
-    /// this namespace adopt, and no Service is missing whose it could be.
+    /// this namespace adopt, and no Service that may own it is missing.
     pub(crate) fn may_replace(&self) -> bool {
         let namespace = &self.service().key.namespace;
         self.request.all_known && self.request.rules.adoption.allows(namespace)

@@ -45,7 +45,7 @@ async fn exoscale_case_18_a_new_node_is_the_instance_that_its_machine_says() {
     );
 }
 
-/// What the provider says about I1 with those addresses and networks, to a kubelet that was told
+/// What the provider says about I1 with those addresses and networks, to a kubelet that was given
 /// that address.
 async fn answer(v4: &str, v6: &str, networks: &[&str], address: &str) -> Vec<String> {
     let test = Harness::new().await;

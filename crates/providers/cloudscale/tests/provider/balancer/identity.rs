@@ -29,7 +29,7 @@ async fn cloudscale_case_59_a_stale_uuid_falls_back_to_the_name() {
     assert_eq!(test.balancer().uuid, uuid);
 }
 
-/// Was an error before `proof.md` said whose a load balancer is: case 60 of cloudscale, case 16 of
+/// Was an error before `proof.md` defined the owner of a load balancer: case 60 of cloudscale, case 16 of
 /// the proof.
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_60_proof_case_16_of_uuid_and_name_the_one_that_is_ours_is_used() {
