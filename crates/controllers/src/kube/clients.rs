@@ -4,7 +4,7 @@
 //! on top of it, with its user agent, its rate limit and its deadlines:
 //!
 //! ```text
-//!  kube::Client ─ agent, token ─ bucket ─ fence, deadline, Retry-After ─ metrics ─▶ Connection
+//!  kube::Client ─ agent, token ─ bucket, writes in flight ─ fence, deadline, Retry-After ─ metrics ─▶ Connection
 //! ```
 //!
 //! A controller's client changes nothing without a valid lease: whatever uses it, a write that is
@@ -16,6 +16,7 @@ mod bucket;
 mod call;
 mod connection;
 mod health;
+mod in_flight;
 mod server_names;
 
 #[cfg(test)]
@@ -35,10 +36,12 @@ pub use accounts::AccountError;
 pub use call::{CALL_DEADLINE, DeadlineExceeded};
 pub use connection::{Connection, ConnectionError, load_config};
 pub use health::{HEALTH_PATIENCE, Unhealthy, wait_until_healthy};
+pub(crate) use in_flight::MOST_IN_FLIGHT;
 pub use server_names::ServerNames;
 
 use bucket::bucket;
 use call::Calls;
+use in_flight::WritesInFlight;
 
 /// Identity of the watches and of the API server's health poll.
 pub const INFORMERS: &str = "shared-informers";
@@ -100,6 +103,7 @@ pub struct Clients {
     clock: Clock,
     metrics: Arc<Metrics>,
     service_accounts: bool,
+    writes: WritesInFlight,
 }
 
 impl Clients {
@@ -119,7 +123,14 @@ impl Clients {
             clock,
             metrics,
             service_accounts,
+            writes: WritesInFlight::default(),
         }
+    }
+
+    /// Whether the number of controllers' writes in flight adapts to what the API server takes. If not, their workers
+    /// limit it.
+    pub fn adapt_writes(&self, adapt: bool) {
+        self.writes.adapt(adapt);
     }
 
     /// The API server, as `host:port`.
@@ -135,13 +146,13 @@ impl Clients {
     /// A client with the connection's own credentials: for watches, the Lease, leader events. Every
     /// call makes one with a bucket of its own.
     pub fn root(&self, identity: &str) -> Client {
-        self.client(self.connection.root(), identity, None, Fence::open())
+        self.client(self.connection.root(), identity, None, None)
     }
 
     /// A client for a controller that always has the connection's own credentials, since nobody grants
     /// rights to an account of its name; it refuses to change anything once `fence` is shut.
     pub fn with_own_rights(&self, identity: &str, fence: &Fence) -> Client {
-        self.client(self.connection.root(), identity, None, fence.clone())
+        self.client(self.connection.root(), identity, None, Some(fence))
     }
 
     /// A client for a controller, which refuses to change anything once `fence` is shut: a service
@@ -151,14 +162,14 @@ impl Clients {
         identity: &str,
         fence: &Fence,
     ) -> Result<Client, AccountError> {
-        let own = self.client(self.connection.root(), identity, None, fence.clone());
+        let own = self.client(self.connection.root(), identity, None, Some(fence));
         // Signing in makes accounts and tokens, which an observer does not.
         if !self.service_accounts || fence.is_observing() {
             return Ok(own);
         }
         let token = accounts::sign_in(own, identity, &self.clock).await?;
         let account = format!("system:serviceaccount:{}:{identity}", accounts::NAMESPACE);
-        Ok(self.client(self.connection.bare(), &account, Some(token), fence.clone()))
+        Ok(self.client(self.connection.bare(), &account, Some(token), Some(fence)))
     }
 
     fn client(
@@ -166,7 +177,7 @@ impl Clients {
         connection: &Client,
         identity: &str,
         token: Option<Arc<accounts::Token>>,
-        fence: Fence,
+        fence: Option<&Fence>,
     ) -> Client {
         let agent = self.agent.text(identity);
         let calls = Calls {
@@ -175,7 +186,8 @@ impl Clients {
                 .unwrap_or_else(|_| HeaderValue::from_static("bowline")),
             token,
             bucket: bucket(self.limits).map(Arc::new),
-            fence,
+            writes: fence.map(|_| self.writes.clone()),
+            fence: fence.cloned().unwrap_or_else(Fence::open),
             host: self.connection.host().to_owned(),
             metrics: Arc::clone(&self.metrics),
         };

@@ -3,6 +3,7 @@
 //! A store never goes back in time, and nothing leaves it on doubt ([`follow`]). A controller may act on
 //! the absence of a key.
 
+mod events;
 mod failure;
 mod follow;
 mod listed;

@@ -10,7 +10,7 @@ use super::ManagerError;
 use super::running_controllers::RunningControllers;
 use crate::clouds::caller::CloudCaller;
 use crate::clouds::owners::OwnerDiscovery;
-use crate::kube::clients::INFORMERS;
+use crate::kube::clients::{INFORMERS, MOST_IN_FLIGHT};
 use crate::kube::events::Recorder;
 use crate::kube::write::{CertificateWriter, ServiceWriter};
 use crate::loops::certificates::{CertificateController, CertificateParts};
@@ -145,7 +145,7 @@ impl Controller for NodeController {
             parts.owners.clone(),
             writer.clone(),
             showing,
-            at_least_one(options.node_syncs),
+            writers(options.node_syncs),
         );
         let controller = Self::new(
             supervisor.nodes.clone(),
@@ -155,8 +155,8 @@ impl Controller for NodeController {
             supervisor.manager.metrics.clone(),
             supervisor.manager.clock.clone(),
             NodeOptions {
-                concurrent_syncs: at_least_one(options.node_syncs),
-                concurrent_status_updates: at_least_one(options.status_updates()),
+                concurrent_syncs: writers(options.node_syncs),
+                concurrent_status_updates: writers(options.status_updates()),
                 status_update_frequency: options.node_status_update_frequency,
             },
         );
@@ -389,7 +389,7 @@ impl Controller for LabelController {
             &running.supervisor.manager.metrics,
             LabelOptions {
                 period: options.node_status_update_frequency,
-                concurrent_syncs: at_least_one(options.node_syncs),
+                concurrent_syncs: writers(options.node_syncs),
             },
         );
         Ok(Some(parts.started(recorder, controller.run(stop))))
@@ -425,6 +425,11 @@ impl Controller for ChoresController {
         let controller = Self::new(chores_parts, &running.resolver);
         Ok(Some(parts.started(recorder, controller.run(stop))))
     }
+}
+
+/// Writers of nodes: as many as were given, or as many as may be in flight at most.
+fn writers(given: i32) -> usize {
+    usize::try_from(given).map_or(MOST_IN_FLIGHT, |number| number.max(1))
 }
 
 /// Numbers of workers were validated to be positive.

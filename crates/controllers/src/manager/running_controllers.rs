@@ -84,6 +84,13 @@ impl RunningControllers<'_> {
         recorders.extend(self.keep_accounts(&owners, &mut tasks, stop));
         let mut names = Vec::new();
         let manager = self.supervisor.manager;
+        let adapts = self
+            .active_config
+            .options
+            .controllers
+            .node_syncs()
+            .is_none();
+        manager.clients.adapt_writes(adapts);
         for known in placed(&self.active_config, self.supervisor.place) {
             self.pause(stop).await;
             let Some(started) = self.start_one(known, &owners, stop).await? else {

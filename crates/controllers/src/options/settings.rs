@@ -151,7 +151,7 @@ pub struct ControllerOptions {
     pub start_interval: Duration,
     /// `--min-resync-period`.
     pub min_resync_period: Duration,
-    /// `--concurrent-node-syncs`.
+    /// `--concurrent-node-syncs`; see [`node_syncs`](Self::node_syncs).
     pub node_syncs: i32,
     /// `--concurrent-node-status-updates`; see [`status_updates`](Self::status_updates).
     pub node_status_updates: i32,
@@ -185,6 +185,11 @@ impl ControllerOptions {
     /// The controllers that shall run.
     pub fn set(&self) -> ControllerSet {
         ControllerSet::evaluate(&self.selection)
+    }
+
+    /// Workers that initialise nodes; none if their number adapts.
+    pub fn node_syncs(&self) -> Option<i32> {
+        (self.node_syncs != -1).then_some(self.node_syncs)
     }
 
     /// Workers of the address loop: its own number, or that of the node workers.

@@ -62,7 +62,8 @@ const SPECIFIED: &[(&str, &str)] = &[
     ("cluster-name", "kubernetes"),
     ("concurrent-node-lifecycle-syncs", "1"),
     ("concurrent-node-status-updates", "0"),
-    ("concurrent-node-syncs", "1"),
+    // The framework's is 1, with 20 requests per second: ours adapts to the API server.
+    ("concurrent-node-syncs", "-1"),
     // The framework's is 1: one slow load balancer holds up all others.
     ("concurrent-service-syncs", "5"),
     ("configure-cloud-routes", "true"),
@@ -81,7 +82,7 @@ const SPECIFIED: &[(&str, &str)] = &[
         "kube-api-content-type",
         "application/vnd.kubernetes.protobuf",
     ),
-    ("kube-api-qps", "20"),
+    ("kube-api-qps", "-1"),
     ("kubeconfig", ""),
     ("leader-elect", "true"),
     ("leader-elect-lease-duration", "15s"),
@@ -285,7 +286,7 @@ fn flag_lines_show_final_values_by_name() {
         r#"FLAG: --cluster-name="x\"y""#,
         r#"FLAG: --cloud-provider="demo""#,
         r#"FLAG: --min-resync-period="12h0m0s""#,
-        r#"FLAG: --kube-api-qps="20""#,
+        r#"FLAG: --kube-api-qps="-1""#,
     ] {
         assert!(
             lines.iter().any(|line| line == expected),
@@ -628,10 +629,10 @@ fn framework_case_121_configz_shows_final_values_and_canonical_names() {
         serde_json::json!(["cloud-node-controller"])
     );
     assert_eq!(config["Generic"]["LeaderElection"]["leaseDuration"], "15s");
-    assert_eq!(config["Generic"]["ClientConnection"]["qps"], 20.0);
+    assert_eq!(config["Generic"]["ClientConnection"]["qps"], -1.0);
     assert_eq!(config["KubeCloudShared"]["CloudProvider"]["Name"], "demo");
     assert_eq!(config["KubeCloudShared"]["ConfigureCloudRoutes"], true);
-    assert_eq!(config["NodeController"]["ConcurrentNodeStatusUpdates"], 1);
+    assert_eq!(config["NodeController"]["ConcurrentNodeStatusUpdates"], -1);
     assert_eq!(config["kind"], "CloudControllerManagerConfiguration");
     let keys: Vec<_> = config.as_object().unwrap().keys().collect();
     assert_eq!(keys.len(), 8);
@@ -646,10 +647,11 @@ fn framework_case_122_only_leases_lock_and_only_when_electing() {
 
 #[test]
 fn framework_case_123_without_workers_there_is_no_start() {
-    assert_eq!(
-        problems(&["--concurrent-node-syncs=0"]),
-        "concurrent-node-syncs must be a positive number"
-    );
+    for none in ["--concurrent-node-syncs=0", "--concurrent-node-syncs=-2"] {
+        let must = "concurrent-node-syncs must be a positive number";
+        assert_eq!(problems(&[none]), must);
+    }
+    assert_eq!(problems(&["--concurrent-node-syncs=-1"]), "", "it adapts");
     assert_eq!(
         problems(&["--concurrent-node-status-updates=-1"]),
         "concurrent-node-status-updates cannot be a negative number"
@@ -714,8 +716,10 @@ fn framework_case_135_timings_limits_and_units_are_checked() {
         problems(&["--leader-elect-retry-period=9s"]),
         "renewDeadline must be greater than retryPeriod*JitterFactor"
     );
+    // Ours has no limit unless one is asked for, and then a burst means nothing.
+    assert_eq!(problems(&["--kube-api-burst=0"]), "");
     assert_eq!(
-        problems(&["--kube-api-burst=0"]),
+        problems(&["--kube-api-burst=0", "--kube-api-qps=20"]),
         "burst is required to be greater than 0 when RateLimiter is not set and QPS is set to greater than 0"
     );
     assert_eq!(problems(&["--kube-api-burst=0", "--kube-api-qps=-1"]), "");

@@ -176,7 +176,11 @@ fn check_election(election: &ElectionOptions, problems: &mut Vec<String>) {
 
 fn check_concurrency(controllers: &ControllerOptions, problems: &mut Vec<String>) {
     for (number, name) in [
-        (controllers.node_syncs, "concurrent-node-syncs"),
+        // None means that it adapts.
+        (
+            controllers.node_syncs().unwrap_or(1),
+            "concurrent-node-syncs",
+        ),
         (controllers.service_syncs, "concurrent-service-syncs"),
         (
             controllers.lifecycle_syncs,

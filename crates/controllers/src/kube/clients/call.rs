@@ -1,4 +1,4 @@
-//! One call to the API server: agent, token, bucket, fence, deadline, `Retry-After`, metrics.
+//! One call to the API server: agent, token, bucket, writes in flight, fence, deadline, `Retry-After`, metrics.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
 use super::accounts::Token;
+use super::in_flight::{Permit, WritesInFlight};
 use crate::kube::election::{Fence, Fenced};
 use crate::metrics::Metrics;
 
@@ -41,6 +42,8 @@ pub(super) struct Calls {
     pub(super) agent: HeaderValue,
     pub(super) token: Option<Arc<Token>>,
     pub(super) bucket: Option<Arc<Bucket>>,
+    /// Of a controller; other clients write when they have to.
+    pub(super) writes: Option<WritesInFlight>,
     /// Asked before everything that could change something.
     pub(super) fence: Fence,
     pub(super) host: String,
@@ -69,7 +72,11 @@ impl Calls {
             request.headers_mut().insert(AUTHORIZATION, token.header()?);
         }
         let method = request.method().as_str().to_owned();
-        self.wait(&method).await;
+        // Events are written one after another, and hold up nothing else.
+        let is_event = request.uri().path().contains("/events");
+        let writes = self.writes.as_ref();
+        let writes = writes.filter(|_| !is_event && !reads(request.method()));
+        let permit = self.wait(&method, writes).await;
         if let Some(bytes) = request.body().size_hint().exact() {
             self.metrics.rest.sent(&method, &self.host, bytes);
         }
@@ -77,7 +84,7 @@ impl Calls {
         let end = end(request.uri(), deadline);
         for _ in 0..REPETITIONS {
             let Some(copy) = copy(&request) else { break };
-            let response = self.send(copy, &method, deadline).await?;
+            let response = self.send(copy, &method, deadline, permit.as_ref()).await?;
             match come_back(&response, deadline) {
                 Some(delay) => {
                     let status = response.status().as_u16();
@@ -88,22 +95,35 @@ impl Calls {
                 None => return Ok(self.limited(response, &method, end)),
             }
         }
-        let response = self.send(request, &method, deadline).await?;
+        let response = self
+            .send(request, &method, deadline, permit.as_ref())
+            .await?;
         Ok(self.limited(response, &method, end))
     }
 
-    async fn wait(&self, method: &str) {
-        let Some(bucket) = &self.bucket else { return };
-        let waited = bucket.wait().await;
-        self.metrics.rest.waited(method, &self.host, waited);
-        if waited > LONG_WAIT {
-            tracing::info!(method, ?waited, "a call waited for the client's own limit");
+    /// Waits for the client's own limits.
+    async fn wait(&self, method: &str, writes: Option<&WritesInFlight>) -> Option<Permit> {
+        let from = Instant::now();
+        if let Some(bucket) = &self.bucket {
+            bucket.wait().await;
         }
+        let permit = match writes {
+            Some(writes) => writes.permit().await,
+            None => None,
+        };
+        if self.bucket.is_some() || permit.is_some() {
+            let waited = from.elapsed();
+            self.metrics.rest.waited(method, &self.host, waited);
+            if waited > LONG_WAIT {
+                tracing::info!(method, ?waited, "a call waited for the client's own limit");
+            }
+        }
+        permit
     }
 
     /// Reading is always allowed; changing only while the lease is certainly ours.
     fn may(&self, method: &Method) -> Result<(), Fenced> {
-        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        if reads(method) {
             return Ok(());
         }
         self.fence.check()
@@ -114,6 +134,7 @@ impl Calls {
         request: Request<Body>,
         method: &str,
         deadline: Instant,
+        permit: Option<&Permit>,
     ) -> Result<Response<Body>, BoxError> {
         // As late as possible: the wait for the bucket, or a pause, may have outlasted the lease.
         self.may(request.method())?;
@@ -126,6 +147,9 @@ impl Calls {
             .as_ref()
             .ok()
             .map(|response| response.status().as_u16());
+        if let Some(permit) = permit {
+            permit.answered(from, status == Some(StatusCode::TOO_MANY_REQUESTS.as_u16()));
+        }
         self.metrics
             .rest
             .answered(method, &self.host, status, from.elapsed());
@@ -144,6 +168,10 @@ impl Calls {
         let timer = end.map(|end| Box::pin(sleep_until(end)));
         response.map(|body| LimitedBody { body, timer })
     }
+}
+
+fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// The same request once more, if its body can be had twice.

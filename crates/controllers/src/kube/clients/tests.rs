@@ -34,6 +34,8 @@ struct Seen {
 
 enum Reply {
     Json(u16, Value),
+    /// The same after some time.
+    Late(Duration, Value),
     RetryAfter(u16, u64),
     Silence,
     HalfABody,
@@ -89,6 +91,10 @@ impl Server {
         let response = Response::builder();
         match (self.script)(&seen) {
             Reply::Json(status, value) => Ok(response.status(status).body(whole(&value))?),
+            Reply::Late(time, value) => {
+                sleep(time).await;
+                Ok(response.body(whole(&value))?)
+            }
             Reply::RetryAfter(status, seconds) => {
                 let response = response.status(status).header("retry-after", seconds);
                 Ok(response.body(whole(&status_body(status)))?)
@@ -198,6 +204,81 @@ async fn requests_beyond_the_burst_wait_for_their_turn() {
             "{requests} at {qps}/{burst}: {last:?}"
         );
     }
+}
+
+/// Writes in flight at the same time, one number for each time at which some were sent.
+async fn waves(server: &Server, clients: &Clients, writes: usize) -> Vec<usize> {
+    let client = clients.for_controller("x", &Fence::open()).await.unwrap();
+    let (api, params) = (Api::<Node>::all(client), PostParams::default());
+    let node = Node::default();
+    futures::future::join_all((0..writes).map(|_| api.create(&params, &node))).await;
+    let mut waves = std::collections::BTreeMap::<Duration, usize>::new();
+    for call in server.seen() {
+        *waves.entry(call.at).or_default() += 1;
+    }
+    waves.into_values().collect()
+}
+
+const SOME_TIME: Duration = Duration::from_millis(10);
+
+#[tokio::test(start_paused = true)]
+async fn writes_in_flight_grow_to_what_the_server_takes() {
+    let server = Server::new(|_| Reply::Late(SOME_TIME, node()));
+    let clients = server.clients(UNLIMITED, false);
+    let waves = waves(&server, &clients, 600).await;
+    assert_eq!(waves[..4], [8, 10, 13, 17], "{waves:?}");
+    assert_eq!(waves.iter().max(), Some(&64), "{waves:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_in_flight_are_halved_when_the_server_refuses_and_come_back_when_it_says() {
+    let refused = std::sync::atomic::AtomicUsize::new(0);
+    let server =
+        Server::new(
+            move |_| match refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0..8 => Reply::RetryAfter(429, 3),
+                _ => Reply::Late(SOME_TIME, node()),
+            },
+        );
+    let clients = server.clients(UNLIMITED, false);
+    let waves = waves(&server, &clients, 40).await;
+    let late = server.seen()[8].at;
+    assert_eq!(late, Duration::from_secs(3), "as the server said");
+    // Those that wait hold their permits; of eight that come back at once four may be followed.
+    assert_eq!(waves[..4], [8, 8, 4, 5], "{waves:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_limit_writes_where_their_number_is_given() {
+    let server = Server::new(|_| Reply::Late(SOME_TIME, node()));
+    let clients = server.clients(UNLIMITED, false);
+    clients.adapt_writes(false);
+    assert_eq!(waves(&server, &clients, 100).await, [100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_and_reads_wait_for_no_write() {
+    let server = Server::new(|seen| match seen.method.as_str() {
+        "POST" if seen.path == "/api/v1/nodes" => Reply::Silence,
+        _ => Reply::Json(200, json!({ "metadata": {}, "involvedObject": {} })),
+    });
+    let clients = server.clients(UNLIMITED, false);
+    let client = clients.for_controller("x", &Fence::open()).await.unwrap();
+    let (api, params) = (Api::<Node>::all(client.clone()), PostParams::default());
+    let (node, event) = (
+        Node::default(),
+        k8s_openapi::api::core::v1::Event::default(),
+    );
+    let events = Api::default_namespaced(client);
+    let writes = futures::future::join_all((0..100).map(|_| api.create(&params, &node)));
+    let rest = async {
+        tokio::task::yield_now().await;
+        api.get("n1").await.unwrap();
+        events.create(&params, &event).await.unwrap();
+        server.start.elapsed()
+    };
+    let (_, took) = tokio::join!(writes, rest);
+    assert!(took < SOME_TIME, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

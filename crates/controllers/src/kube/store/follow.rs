@@ -23,6 +23,7 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use super::events;
 use super::failure::{FollowFailure, REQUEST_LIMIT};
 use super::listed::{ListStanding, Listed};
 use super::versions::number;
@@ -312,8 +313,11 @@ impl<'a, T: Stored> Follower<'a, T> {
     }
 
     async fn open(&self, params: &WatchParams, version: &str) -> Result<Events<T>, FollowFailure> {
-        let events = in_time(self.api.watch(params, version)).await?;
-        Ok(events.boxed())
+        let request = kube::core::Request::new(self.api.resource_url())
+            .watch(params, version)
+            .map_err(kube::Error::BuildRequest)?;
+        let client = self.api.clone().into_client();
+        Ok(in_time(events::open(&client, request)).await?.boxed())
     }
 
     async fn take_changes(&mut self, mut events: Events<T>) -> Result<(), FollowFailure> {
