@@ -7,6 +7,10 @@ use bowline_core::Node;
 use crate::kube::objects::NodeObject;
 use crate::kube::store::{Store, StoreChange, Stored};
 
+/// Nodes about which something is remembered: ten times the largest cluster that Kubernetes supports. What is
+/// forgotten is only reported or applied once more.
+pub(crate) const REMEMBERED_NODES: usize = 50_000;
+
 /// The nodes as last seen, by name.
 pub type Nodes = Store<Node>;
 

@@ -21,7 +21,7 @@ use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::CloudRules;
 use crate::kube::events::Recorder;
-use crate::kube::nodes::Nodes;
+use crate::kube::nodes::{Nodes, REMEMBERED_NODES};
 use crate::kube::write::NodeWriter;
 use crate::metrics::Metrics;
 use crate::report::Reported;
@@ -37,9 +37,6 @@ pub struct LifecycleOptions {
     /// What the clouds' deletion guards insist on.
     pub rules: CloudRules,
 }
-
-/// Nodes whose deletion is remembered to have been announced: the largest supported cluster.
-const REPORTED_LIMIT: usize = 5000;
 
 /// What the controller works with.
 pub struct LifecycleController {
@@ -79,7 +76,7 @@ impl CloudState {
             cloud: Arc::downgrade(cloud),
             account: AccountKey::of(cloud),
             begun: Instant::now(),
-            announced: Reported::new(REPORTED_LIMIT),
+            announced: Reported::new(REMEMBERED_NODES),
             silent: BTreeSet::new(),
         }
     }

@@ -24,7 +24,7 @@ use self::initialize::SyncError;
 use crate::clouds::machines::Machines;
 use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::events::{Recorder, versioned_node_reference};
-use crate::kube::nodes::{NodeChange, Nodes};
+use crate::kube::nodes::{NodeChange, Nodes, REMEMBERED_NODES};
 use crate::kube::write::NodeWriter;
 use crate::lru::Lru;
 use crate::metrics::Metrics;
@@ -44,12 +44,6 @@ const FAILURE_PERIOD: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(200);
 /// Failures in a row after which it is reported: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
-
-/// Unmanaged nodes whose report is remembered: the largest supported cluster.
-const REPORTED_LIMIT: usize = 5000;
-/// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
-/// again, which changes nothing.
-const APPLIED_LIMIT: usize = 5000;
 
 /// The settings of the controller.
 #[derive(Clone, Copy, Debug)]
@@ -120,10 +114,10 @@ impl NodeController {
             options,
             queue,
             writing,
-            reported: Reported::new(REPORTED_LIMIT),
-            applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
-            failures: Reported::new(REPORTED_LIMIT),
-            asked: Mutex::new(Lru::new(REPORTED_LIMIT)),
+            reported: Reported::new(REMEMBERED_NODES),
+            applied: Mutex::new(Lru::new(REMEMBERED_NODES)),
+            failures: Reported::new(REMEMBERED_NODES),
+            asked: Mutex::new(Lru::new(REMEMBERED_NODES)),
         })
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::clouds::owners::OwnerDiscovery;
-use crate::kube::nodes::Nodes;
+use crate::kube::nodes::{Nodes, REMEMBERED_NODES};
 use crate::kube::write::NodeWriter;
 use crate::lru::Lru;
 use tokio_util::sync::CancellationToken;
@@ -28,9 +28,6 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_secs(60);
 /// How long changes are gathered, so that the writes of an initialisation are one look.
 const GATHERING: Duration = Duration::from_secs(1);
-/// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to again,
-/// which changes nothing.
-const APPLIED_LIMIT: usize = 5000;
 
 /// Shows the owners of nodes.
 pub(crate) struct Shown {
@@ -80,7 +77,7 @@ impl Shown {
             showing,
             concurrent,
             changed: Arc::default(),
-            applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
+            applied: Mutex::new(Lru::new(REMEMBERED_NODES)),
         }
     }
 

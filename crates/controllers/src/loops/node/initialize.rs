@@ -1,7 +1,7 @@
 //! Initialises one new node: finds its describer, asks for the instance, and writes twice (addresses,
 //! then the rest), after the writes of its metadata.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::ownership::Unowned;
@@ -14,6 +14,7 @@ use super::{NodeController, NodeOutcome};
 use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::versioned_node_reference;
 use crate::kube::write::WriteError;
+use crate::lru::Lru;
 use crate::report::Fact;
 use tokio_util::sync::CancellationToken;
 
@@ -74,9 +75,7 @@ impl NodeController {
         }
         if node.provider_id.is_none() {
             // Before the answer: a cloud that does not answer holds up nobody else's node.
-            let asked = self.asked.lock();
-            let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
-            asked.insert(node.uid.clone(), ());
+            self.asked().insert(node.uid.clone(), ());
         }
         let Some(gathered) = stop.run_until_cancelled(self.gather(&node)).await else {
             return Ok(NodeOutcome::Later);
@@ -102,6 +101,7 @@ impl NodeController {
             Ok(Some(written)) => {
                 // Noted before the watch brings it, so that no further reconcile works on the old one.
                 self.nodes.note(written);
+                self.asked().remove(&node.uid);
                 self.publish(&node, cloud.name().as_str());
             }
             Ok(None) => {}
@@ -187,8 +187,12 @@ impl NodeController {
             return false;
         }
         let older = self.owners.machines().older_fresh(node);
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked();
         older.iter().any(|uid| asked.get_mut(uid).is_none())
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Lru<String, ()>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing says that the account in which its machine was found is another cluster's. That is reported once.
