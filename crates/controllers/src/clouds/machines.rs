@@ -22,8 +22,8 @@ pub(crate) struct Machines(Arc<Mutex<MachineIndex>>);
 
 #[derive(Debug, Default)]
 struct MachineIndex {
-    /// By machine, the names of the Nodes that show it, the oldest first.
-    claimants: BTreeMap<String, BTreeMap<Age, String>>,
+    /// By machine, the names of the Nodes that show it, the oldest first: almost always one.
+    claimants: BTreeMap<String, Vec<(Age, String)>>,
     /// The machines of Nodes (by uid) that do not show them yet.
     expected: BTreeMap<String, String>,
     /// Nodes that wait for a cloud, and do not say which machine they have.
@@ -76,7 +76,7 @@ impl Machines {
     pub(crate) fn holder(&self, id: &str, node: &Node) -> Option<String> {
         let state = self.lock();
         let claimants = state.claimants.get(&machine_key(id))?;
-        let (first, name) = claimants.first_key_value()?;
+        let (first, name) = claimants.first()?;
         (*first < age(node)).then(|| name.clone())
     }
 
@@ -135,13 +135,17 @@ impl MachineIndex {
     }
 
     fn claim(&mut self, key: String, node: &Node) {
+        let age = age(node);
         let claimants = self.claimants.entry(key).or_default();
-        claimants.insert(age(node), node.name.clone());
+        if let Err(place) = claimants.binary_search_by(|(other, _)| other.cmp(&age)) {
+            claimants.reserve_exact(1);
+            claimants.insert(place, (age, node.name.clone()));
+        }
     }
 
     fn unclaim(&mut self, key: &str, node: &Node) {
         if let Some(claimants) = self.claimants.get_mut(key) {
-            claimants.remove(&age(node));
+            claimants.retain(|((_, uid), _)| *uid != node.uid);
             if claimants.is_empty() {
                 self.claimants.remove(key);
             }
