@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use crate::auth::Signing;
 use crate::call::Call;
-use crate::client::HttpClient;
+use crate::client::{HttpClient, RequestBody};
 use crate::connect::ConnectError;
 use crate::error::{CallError, Cause, Failure, kind_of};
 use crate::redact::excerpt;
@@ -258,7 +258,7 @@ impl Prepared {
         }
     }
 
-    fn trace_request(&self, request: &Request<Full<Bytes>>) {
+    fn trace_request(&self, request: &Request<RequestBody>) {
         let shared = &self.call.client.0;
         if !shared.trace {
             return;
@@ -288,7 +288,7 @@ impl Prepared {
         );
     }
 
-    fn build(&self, uri: &Uri) -> Result<Request<Full<Bytes>>, String> {
+    fn build(&self, uri: &Uri) -> Result<Request<RequestBody>, String> {
         let shared = &self.call.client.0;
         let body = self.body.clone().unwrap_or_default();
         let mut headers = shared.headers.clone();
@@ -309,7 +309,8 @@ impl Prepared {
         if let Some(authorization) = shared.connector.proxy_authorization(uri) {
             headers.insert(PROXY_AUTHORIZATION, authorization);
         }
-        let mut request = Request::new(Full::new(body));
+        let body = Full::new(body).map_err(|never| match never {});
+        let mut request = Request::new(body.boxed_unsync());
         *request.method_mut() = self.call.method.clone();
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;

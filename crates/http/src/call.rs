@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout};
@@ -118,7 +119,13 @@ impl Call {
     }
 
     /// Sends it. Only an answer of the 200s is a success.
-    pub async fn send(self) -> Result<Reply, CallError> {
+    ///
+    /// Boxed, so that HTTP and TLS are compiled here, once, and not in each crate that waits for an answer.
+    pub fn send(self) -> BoxFuture<'static, Result<Reply, CallError>> {
+        Box::pin(self.sent())
+    }
+
+    async fn sent(self) -> Result<Reply, CallError> {
         let start = Instant::now();
         let (client, method, template) = (
             self.client.clone(),
@@ -135,7 +142,11 @@ impl Call {
     /// Sends it once and follows an answer that does not end by itself, such as a stream of events. The
     /// limit for a request counts until the answer begins. It takes no place among the client's
     /// requests, or a few of these would leave none to others.
-    pub async fn follow(self) -> Result<ResponseStream, CallError> {
+    pub fn follow(self) -> BoxFuture<'static, Result<ResponseStream, CallError>> {
+        Box::pin(self.followed())
+    }
+
+    async fn followed(self) -> Result<ResponseStream, CallError> {
         let start = Instant::now();
         let limit = self.timeout;
         let prepared = self.prepare()?;

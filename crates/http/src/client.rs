@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_core::Secret;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
@@ -42,6 +42,13 @@ pub type ErrorText = Arc<dyn Fn(&[u8]) -> Option<String> + Send + Sync>;
 /// Says of an answer, by status and body, that asking again will not change it.
 pub type Settled = Arc<dyn Fn(u16, &[u8]) -> bool + Send + Sync>;
 
+/// What is sent with a request.
+pub type RequestBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// HTTP with a pool of connections: of one type for clouds and Kubernetes, since each more would be one more copy
+/// of HTTP/1.1 and HTTP/2.
+pub type Transport = Client<Connector, RequestBody>;
+
 /// Speaks to one cloud. Cheap to clone; clones share connections, limits and credentials.
 #[derive(Clone)]
 pub struct HttpClient(pub(crate) Arc<Shared>);
@@ -50,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) cloud: String,
     pub(crate) base: BaseUrl,
     pub(crate) connector: Connector,
-    pub(crate) hyper: Client<Connector, Full<Bytes>>,
+    pub(crate) hyper: Transport,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) headers: HeaderMap,

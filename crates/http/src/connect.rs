@@ -91,6 +91,8 @@ pub struct Connector {
     deadline: Duration,
     /// Where servers are found, if not at their names.
     place: Option<Arc<str>>,
+    /// The name that certificates of servers must show, if not that of the address.
+    expected: Option<ServerName<'static>>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +130,7 @@ impl Connector {
             })),
             deadline: CONNECT_DEADLINE,
             place: None,
+            expected: None,
         }
     }
 
@@ -175,6 +178,7 @@ impl Connector {
             network: Network::Simulated(pipes, None),
             deadline: CONNECT_DEADLINE,
             place: None,
+            expected: None,
         }
     }
 
@@ -185,6 +189,14 @@ impl Connector {
         let mut changed = self.clone();
         changed.place = Some(host.into());
         changed
+    }
+
+    /// The same network, where every server must show a certificate for that name, whatever it is called. Proxies
+    /// keep theirs.
+    #[must_use]
+    pub fn expecting(mut self, name: ServerName<'static>) -> Self {
+        self.expected = Some(name);
+        self
     }
 
     /// With another limit than [`CONNECT_DEADLINE`].
@@ -215,20 +227,25 @@ impl Connector {
     }
 
     /// Connects to the host of `uri`.
-    pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
+    pub fn connect(&self, uri: Uri) -> BoxFuture<'static, Result<Stream, ConnectError>> {
+        Box::pin(self.clone().connected(uri))
+    }
+
+    async fn connected(self, uri: Uri) -> Result<Stream, ConnectError> {
         let to = authority(&uri)?;
         let place = self.place_of(&uri)?;
+        let expected = self.expected.as_ref();
         let connecting = async {
             match &self.network {
-                Network::Real(real) => real.connect(&uri, &place, &to).await,
+                Network::Real(real) => real.connect(&uri, &place, &to, expected).await,
                 Network::Simulated(pipes, tls) => {
                     let pipe = pipes.connect(&authority(&place)?);
                     let pipe = pipe.map_err(|error| unreachable(&to, error))?;
                     match tls {
                         Some(tls) if uri.scheme_str() == Some("https") => {
-                            secure(tls, pipe, &uri, &to, None).await
+                            secure(tls, Box::new(pipe), &uri, &to, expected, None).await
                         }
-                        _ => Ok(Stream::new(pipe)),
+                        _ => Ok(Stream::new(Box::new(pipe))),
                     }
                 }
             }
@@ -269,33 +286,33 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connector = self.clone();
-        Box::pin(async move { connector.connect(uri).await })
+        self.connect(uri)
     }
 }
 
 impl Real {
     /// Connects to the server `uri`, which is found at `place`.
-    async fn connect(&self, uri: &Uri, place: &Uri, to: &str) -> Result<Stream, ConnectError> {
+    async fn connect(
+        &self,
+        uri: &Uri,
+        place: &Uri,
+        to: &str,
+        expected: Option<&ServerName<'static>>,
+    ) -> Result<Stream, ConnectError> {
         let is_secure = uri.scheme_str() == Some("https");
-        match self.proxies.proxy_for_uri(place) {
-            None => {
-                let tcp = self.dial(place.clone(), to).await?;
-                if is_secure {
-                    secure(&self.tls, tcp, uri, to, self.shown.as_ref()).await
-                } else {
-                    Ok(Stream::new(tcp))
-                }
-            }
-            Some(proxy) if is_secure => {
-                let tunnel = self.tunnel(proxy, place, to).await?;
-                secure(&self.tls, tunnel.into_wire(), uri, to, self.shown.as_ref()).await
-            }
+        let wire: Box<dyn Wire> = match self.proxies.proxy_for_uri(place) {
+            None => Box::new(self.dial(place.clone(), to).await?),
+            Some(proxy) if is_secure => self.tunnel(proxy, place, to).await?.into_wire(),
             Some(proxy) => {
                 let mut stream = self.reach_proxy(proxy).await?;
                 stream.through_http_proxy = true;
-                Ok(stream)
+                return Ok(stream);
             }
+        };
+        if is_secure {
+            secure(&self.tls, wire, uri, to, expected, self.shown.as_ref()).await
+        } else {
+            Ok(Stream::new(wire))
         }
     }
 
@@ -308,9 +325,9 @@ impl Real {
     async fn reach_proxy(&self, proxy: &ProxyUrl) -> Result<Stream, ConnectError> {
         let uri = proxy.uri();
         let to = authority(uri)?;
-        let tcp = self.dial(uri.clone(), &to).await?;
+        let tcp = Box::new(self.dial(uri.clone(), &to).await?);
         if uri.scheme_str() == Some("https") {
-            secure(&self.proxy_tls, tcp, uri, &to, None).await
+            secure(&self.proxy_tls, tcp, uri, &to, None, None).await
         } else {
             Ok(Stream::new(tcp))
         }
@@ -341,17 +358,22 @@ impl Real {
     }
 }
 
+/// Speaks TLS. One type of wire: each more would be one more copy of the TLS code.
 async fn secure(
     tls: &Arc<ClientConfig>,
-    wire: impl Wire + 'static,
+    wire: Box<dyn Wire>,
     uri: &Uri,
     to: &str,
+    expected: Option<&ServerName<'static>>,
     shown: Option<&PeerCertificates>,
 ) -> Result<Stream, ConnectError> {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
+    let name = match expected {
+        Some(name) => name.clone(),
+        None => ServerName::try_from(host.to_owned())
+            .map_err(|_| ConnectError::Address { uri: to.to_owned() })?,
+    };
     let connector = TlsConnector::from(Arc::clone(tls));
     let secured = connector.connect(name, wire).await;
     let secured = secured.map_err(|error| handshake_error(to, error))?;
@@ -360,7 +382,7 @@ async fn secure(
         shown.note(leaf);
     }
     let http2 = session.alpn_protocol() == Some(b"h2");
-    let mut stream = Stream::new(secured);
+    let mut stream = Stream::new(Box::new(secured));
     stream.http2 = http2;
     Ok(stream)
 }

@@ -70,7 +70,7 @@ pub use cached_read::{Cached, CachedRead, Freshness, Generation};
 pub use call::Call;
 pub use client::{
     BODY_LIMIT, CALL_DEADLINE, ClientBuilder, ErrorText, HttpClient, IN_FLIGHT, REQUEST_TIMEOUT,
-    Settled,
+    RequestBody, Settled, Transport,
 };
 pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};

@@ -22,9 +22,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(wire: impl Wire + 'static) -> Self {
+    pub(crate) fn new(wire: Box<dyn Wire>) -> Self {
         Self {
-            io: TokioIo::new(Box::new(wire)),
+            io: TokioIo::new(wire),
             through_http_proxy: false,
             http2: false,
         }

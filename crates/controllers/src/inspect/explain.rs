@@ -17,7 +17,6 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
 
 use crate::clouds::accounts::Accounts;
 use crate::clouds::cloud_health::CloudHealth;
@@ -27,7 +26,7 @@ use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::csr_store::Requested;
 use crate::kube::election::{Fence, LeaseName};
 use crate::kube::events::{certificate_reference, lease_reference, node_reference};
-use crate::kube::objects::{CertificateObject, NodeObject};
+use crate::kube::objects::{CertificateObject, DeserializeGuard, NodeObject};
 use crate::kube::store::Stored as _;
 use tokio_util::sync::CancellationToken;
 

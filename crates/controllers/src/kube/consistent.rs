@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use kube::Api;
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, ObjectList};
+use kube::core::ObjectList;
 
+use crate::kube::objects::DeserializeGuard;
 use crate::kube::store::Stored;
 
 /// Objects of one page: their metadata is small, and thousands of Nodes are a few pages.

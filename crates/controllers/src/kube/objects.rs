@@ -1,6 +1,7 @@
 //! Kubernetes objects, decoded into the fields that are used and no others.
 
 mod certificate;
+mod guard;
 mod node;
 mod service;
 mod slice;
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use certificate::CertificateObject;
+pub(crate) use guard::DeserializeGuard;
 pub(crate) use node::NodeObject;
 pub(crate) use service::ServiceObject;
 pub(crate) use slice::SliceObject;

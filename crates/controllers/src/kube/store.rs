@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_http::Random;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DeserializeGuard;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -27,6 +26,7 @@ use tracing::{debug, warn};
 use self::follow::Follower;
 use self::listed::{ListStanding, Listed};
 use self::versions::{is_newer, number};
+use crate::kube::objects::DeserializeGuard;
 use crate::metrics::StoreMetrics;
 use tokio_util::sync::CancellationToken;
 

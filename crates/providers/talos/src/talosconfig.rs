@@ -20,6 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_core::Secret;
 use bowline_http::{Clock, ProxyRules, SmallFile, Tls};
+use bowline_provider::first_document;
 use jiff::Timestamp;
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -200,14 +201,9 @@ fn raw(text: &str) -> Result<Raw, Unusable> {
     if text.trim().is_empty() {
         return Err(Unusable::Empty);
     }
-    let mut bytes = text.as_bytes();
-    // Without excerpts: they would quote the key.
-    let options = serde_saphyr::options! { with_snippet: false };
-    let mut documents = serde_saphyr::read_with_options::<_, Option<Raw>>(&mut bytes, options);
-    match documents.next() {
-        None => Err(Unusable::Empty),
-        Some(Ok(first)) => Ok(first.unwrap_or_default()),
-        Some(Err(error)) => Err(Unusable::Form(match error.location() {
+    match first_document(text) {
+        Ok(first) => first.ok_or(Unusable::Empty),
+        Err(error) => Err(Unusable::Form(match error.location() {
             Some(at) => format!("line {}, column {}", at.line(), at.column()),
             None => "no place is known".to_owned(),
         })),

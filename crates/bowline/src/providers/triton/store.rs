@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_controllers::clients::load_config;
+use bowline_controllers::clients::{Connection, load_config};
 use bowline_core::Secret;
+use bowline_http::ProxyRules;
 use bowline_triton::{LOADED, SecretContent};
 use k8s_openapi::api::core::v1::{Event, Secret as Object};
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -63,9 +64,13 @@ impl Store {
         let config = load_config(kubeconfig, "").await;
         let config =
             config.map_err(|error| Failure::Kubernetes(bowline_core::error_chain(&error)))?;
-        let client = kube::Client::try_from(config).map_err(failed("no client for the cluster"))?;
+        // As the library does: through the proxy that the kubeconfig names, if any.
+        let connection = Connection::open(&config, ProxyRules::default()).map_err(|error| {
+            let why = bowline_core::error_chain(&error);
+            Failure::Kubernetes(format!("no client for the cluster: {why}"))
+        })?;
         Ok(Self {
-            client,
+            client: connection.root().clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })

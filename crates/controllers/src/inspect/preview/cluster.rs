@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bowline_core::{Need, Needs, Node, ServiceKey};
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::{DeserializeGuard, GroupVersionKind, ObjectList};
+use kube::core::{GroupVersionKind, ObjectList};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::kube::endpoints::Slice;
-use crate::kube::objects::{NodeObject, SliceObject};
+use crate::kube::objects::{DeserializeGuard, NodeObject, SliceObject};
 use crate::kube::store::{StoreView, Stored};
 use crate::loops::service::{has_ip_mode, requirements};
 

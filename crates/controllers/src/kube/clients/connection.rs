@@ -1,13 +1,14 @@
 //! How the API server is reached: kubeconfig, `--master` or the pod's own account.
 
-use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules};
-use http::Uri;
-use hyper_util::client::legacy::connect::Connection as Wire;
+use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules, Transport};
+use http::{Request, Uri};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::{BoxError, Service, ServiceBuilder};
+use rustls_pki_types::ServerName;
+use tower::{BoxError, ServiceBuilder};
 
 use super::ServerNames;
 
@@ -134,20 +135,19 @@ impl Connection {
             None => proxies,
         };
         let failed = |error| setup(config, error);
-        if config.tls_server_name.is_some() {
-            // Only the library's own connector can expect another name than the host's.
-            let mut config = config.clone();
-            config.proxy_url = proxies
-                .proxy_for_uri(&config.cluster_url)
-                .map(|p| p.uri().clone());
-            let root = Client::try_from(config.clone()).map_err(failed)?;
-            let bare = Client::try_from(without_credentials(&config)).map_err(failed)?;
-            return Ok(Self::from_clients(root, bare, &config));
-        }
+        let expected = config.tls_server_name.clone().map(ServerName::try_from);
+        let expected = expected.transpose().map_err(|error| {
+            let error = kube::client::RustlsTlsError::InvalidServerName(error);
+            failed(kube::Error::RustlsTls(error))
+        })?;
         let shown = PeerCertificates::default();
         let connector = |config: &Config| {
             let tls = std::sync::Arc::new(config.rustls_client_config()?);
-            Ok(Connector::real(tls, proxies.clone()).noting(&shown))
+            let connector = Connector::real(tls, proxies.clone()).noting(&shown);
+            Ok(match &expected {
+                Some(name) => connector.expecting(name.clone()),
+                None => connector,
+            })
         };
         let stranger = without_credentials(config);
         let root = connector(config).map_err(failed)?;
@@ -167,14 +167,8 @@ impl Connection {
         Self { names, ..self }
     }
 
-    /// Over any connector: in simulated runs, [`Connector::simulated`]. TLS is the connector's.
-    pub fn over<C>(config: &Config, connector: C) -> Result<Self, ConnectionError>
-    where
-        C: Service<Uri> + Clone + Send + Sync + 'static,
-        C::Response: Wire + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-        C::Future: Send + Unpin + 'static,
-        C::Error: Into<BoxError>,
-    {
+    /// Over a connector that exists: in simulated runs, [`Connector::simulated`]. TLS is the connector's.
+    pub fn over(config: &Config, connector: Connector) -> Result<Self, ConnectionError> {
         let failed = |error| setup(config, error);
         Ok(Self::from_clients(
             client(config, connector.clone()).map_err(failed)?,
@@ -209,7 +203,8 @@ impl Connection {
         &self.namespace
     }
 
-    pub(super) fn root(&self) -> &Client {
+    /// With credentials, but without limits, deadline and user agent: for commands that ask once.
+    pub fn root(&self) -> &Client {
         &self.root
     }
 
@@ -242,19 +237,16 @@ fn without_credentials(config: &Config) -> Config {
     config
 }
 
-fn client<C>(config: &Config, connector: C) -> Result<Client, kube::Error>
-where
-    C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Wire + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-    C::Future: Send + Unpin + 'static,
-    C::Error: Into<BoxError>,
-{
-    let http: hyper_util::client::legacy::Client<C, Body> =
+fn client(config: &Config, connector: Connector) -> Result<Client, kube::Error> {
+    let http: Transport =
         hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
+        .map_request(|request: Request<Body>| {
+            request.map(|body| body.map_err(BoxError::from).boxed_unsync())
+        })
         .map_err(BoxError::from)
         .service(http);
     Ok(Client::new(service, config.default_namespace.clone()))

@@ -849,3 +849,34 @@ async fn the_authority_of_the_kubeconfig_is_trusted_and_no_other() {
         "{refused}"
     );
 }
+
+#[tokio::test]
+async fn the_server_shows_the_name_that_the_kubeconfig_expects() {
+    let (server, authority) = tls_server().await;
+    let port = server.trim_start_matches("localhost:");
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("ca.pem"), authority).unwrap();
+    let path = directory.path().join("kubeconfig");
+    let mut answers = Vec::new();
+    // The certificate is not for the address by which it is reached.
+    for more in [
+        ", tls-server-name: api.example",
+        ", tls-server-name: x.example",
+        "",
+    ] {
+        let more = format!(", certificate-authority: ca.pem{more}");
+        std::fs::write(&path, kubeconfig(&more)).unwrap();
+        let master = format!("https://127.0.0.1:{port}");
+        let config = load_config(path.to_str().unwrap(), &master).await.unwrap();
+        let connection = Connection::open(&config, ProxyRules::default()).unwrap();
+        let api = Api::<Node>::all(connection.root().clone());
+        answers.push(api.get("n1").await.is_ok());
+    }
+    assert_eq!(answers, [true, false, false]);
+    std::fs::write(&path, kubeconfig(", tls-server-name: 'not a name'")).unwrap();
+    let config = load_config(path.to_str().unwrap(), "").await.unwrap();
+    let wrong = Connection::open(&config, ProxyRules::default())
+        .err()
+        .unwrap();
+    assert!(error_chain(&wrong).contains("server name"), "{wrong}");
+}

@@ -134,7 +134,7 @@ impl From<TaintObject> for Taint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::DeserializeGuard;
+    use crate::kube::objects::DeserializeGuard;
     use serde_json::json;
 
     #[test]

@@ -10,9 +10,11 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::api::WatchEvent;
 use kube::client::{Body, Client};
-use kube::core::{DeserializeGuard, Status};
+use kube::core::Status;
 use kube::{Error, Resource, Result};
 use serde::de::DeserializeOwned;
+
+use crate::kube::objects::DeserializeGuard;
 
 /// Bytes of one event. The API server itself holds no object that is larger than some megabytes.
 const LINE_LIMIT: usize = 32 << 20;

@@ -18,7 +18,7 @@ use bowline_http::Random;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use kube::api::{ListParams, VersionMatch, WatchEvent, WatchParams};
-use kube::core::{DeserializeGuard, ObjectList};
+use kube::core::ObjectList;
 use kube::{Api, Resource as _, ResourceExt as _};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -29,6 +29,7 @@ use super::listed::{ListStanding, Listed};
 use super::versions::number;
 use super::{Store, Stored};
 use crate::kube::consistent;
+use crate::kube::objects::DeserializeGuard;
 use crate::metrics::StoreMetrics;
 
 /// The first wait after a failed list or watch; doubles up to [`LONGEST_WAIT`].

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Resource as _;
-use kube::core::DeserializeGuard;
 
 use super::versions::number;
 use super::{StoreView, Stored, decode};
+use crate::kube::objects::DeserializeGuard;
 
 /// Objects whose uids are kept after a restore: more than any cluster has Services and nodes. What is beyond would be
 /// treated like what was deleted.

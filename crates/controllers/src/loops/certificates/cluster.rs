@@ -11,8 +11,9 @@ use bowline_core::{ClusterNames, Names, error_chain};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, Resource};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -153,27 +154,42 @@ impl ClusterReader {
     }
 
     async fn endpoints(&self) -> kube::Result<Names> {
-        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &resource::<EndpointSlice>());
         let params = ListParams::default().labels(ITS_SLICES).limit(MOST_OBJECTS);
-        let slices = api.list(&params).await?.items.into_iter();
-        let endpoints = slices.flat_map(|it| it.endpoints);
-        Ok(endpoints.flat_map(|it| it.addresses).collect())
+        let slices: Vec<DynamicObject> = api.list(&params).await?.items;
+        let endpoints = slices.iter().flat_map(|it| list(&it.data["endpoints"]));
+        Ok(endpoints.flat_map(|it| texts(&it["addresses"])).collect())
     }
 
     async fn service(&self) -> kube::Result<Names> {
-        let api: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let spec = api.get(SERVICE).await?.spec.unwrap_or_default();
-        let one = spec.cluster_ip.into_iter();
-        Ok(one.chain(spec.cluster_ips.unwrap_or_default()).collect())
+        let api = Api::namespaced_with(self.client.clone(), NAMESPACE, &resource::<Service>());
+        let service: DynamicObject = api.get(SERVICE).await?;
+        let spec = &service.data["spec"];
+        let one = spec["clusterIP"].as_str().into_iter();
+        Ok(one.chain(texts(&spec["clusterIPs"])).collect())
     }
 
     async fn ranges(&self) -> kube::Result<Names> {
-        let api: Api<ServiceCIDR> = Api::all(self.client.clone());
+        let api = Api::all_with(self.client.clone(), &resource::<ServiceCIDR>());
         let params = ListParams::default().limit(MOST_OBJECTS);
-        let all = api.list(&params).await?.items.into_iter();
-        let ranges = all.filter_map(|it| it.spec?.cidrs);
-        Ok(ranges.flatten().collect())
+        let all: Vec<DynamicObject> = api.list(&params).await?.items;
+        let ranges = all.iter().flat_map(|it| texts(&it.data["spec"]["cidrs"]));
+        Ok(ranges.collect())
     }
+}
+
+/// Of these objects one list of texts is wanted: not worth a decoder for the whole type.
+fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    list(value).iter().filter_map(Value::as_str)
 }
 
 /// What was known before counts on; without it nothing is known.

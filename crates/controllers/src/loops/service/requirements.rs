@@ -9,6 +9,7 @@ use bowline_core::{
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use kube::api::{ApiResource, DynamicObject};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -76,8 +77,9 @@ impl KnownRequirements {
 }
 
 pub(crate) async fn cluster_uid(client: &kube::Client) -> kube::Result<Option<String>> {
-    let api: Api<Namespace> = Api::all(client.clone());
-    Ok(api.get(SYSTEM).await?.metadata.uid)
+    let kind = ApiResource::erase::<Namespace>(&());
+    let namespace: DynamicObject = Api::all_with(client.clone(), &kind).get(SYSTEM).await?;
+    Ok(namespace.metadata.uid)
 }
 
 impl ServiceController {
