@@ -15,6 +15,7 @@
 
 mod all;
 mod balancers;
+mod changes;
 mod cidrs;
 mod clouds;
 mod counts;

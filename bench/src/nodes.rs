@@ -5,18 +5,16 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, bail};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator_kubernetes::fleet::{UNINITIALIZED, registration};
-use futures::io::AsyncBufReadExt;
 use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::changes::Changes;
 use crate::plane::Plane;
-use crate::progress::{Progress, say};
+use crate::progress::Progress;
 use crate::requests::{self, IN_FLIGHT};
 
 /// Images on each node: as many as a kubelet reports at most, unless told otherwise.
@@ -29,7 +27,7 @@ pub(crate) async fn register(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<
     let one = async |kubelet: &KubeletSpec| {
         let mut node = registration(kubelet, plane.world.clock.now())?;
         node["status"]["images"] = images.clone();
-        requests::post(&plane.admin, "/api/v1/nodes", &node).await?;
+        requests::post(&plane.admin, NODES, &node).await?;
         progress.step();
         anyhow::Ok(())
     };
@@ -40,7 +38,7 @@ pub(crate) async fn register(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<
 pub(crate) async fn remove(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<()> {
     let progress = Progress::new("removed", kubelets.len());
     let one = async |kubelet: &KubeletSpec| {
-        let path = format!("/api/v1/nodes/{}", kubelet.node_name);
+        let path = format!("{NODES}/{}", kubelet.node_name);
         requests::delete(&plane.admin, &path).await?;
         progress.step();
         anyhow::Ok(())
@@ -78,6 +76,7 @@ fn images() -> Value {
     (0..IMAGES).map(image).collect()
 }
 
+pub(crate) const NODES: &str = "/api/v1/nodes";
 /// Where leases of managers are.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
@@ -112,13 +111,6 @@ struct List {
     items: Vec<Object>,
 }
 
-#[derive(Deserialize)]
-struct Change<T> {
-    #[serde(rename = "type")]
-    kind: String,
-    object: T,
-}
-
 impl Object {
     fn is_initialised(&self) -> bool {
         !self
@@ -147,12 +139,11 @@ pub(crate) struct Seen {
     pub(crate) initialised: usize,
 }
 
-/// Follows Nodes and leases from now on. Ends with an error, or when the receiver is gone.
+/// Follows Nodes and leases from now on.
 pub(crate) async fn follow(client: &Client) -> Result<Follower> {
     let (seen, receiver) = watch::channel(Seen::default());
-    let version = requests::resource_version(client).await?;
-    let nodes = format!("/api/v1/nodes?watch=true&resourceVersion={version}");
-    let (of_nodes, of_leases) = (client.clone(), client.clone());
+    let of_nodes = Changes::of(client, NODES).await?;
+    let of_leases = Changes::of(client, LEASES).await?;
     let leases = seen.clone();
     let nodes = tokio::spawn(async move {
         let mut done = BTreeSet::new();
@@ -167,7 +158,7 @@ pub(crate) async fn follow(client: &Client) -> Result<Follower> {
                 }
             });
         };
-        changes(&of_nodes, &nodes, each).await
+        of_nodes.follow(each).await
     });
     let leases = tokio::spawn(async move {
         let each = |lease: Object| {
@@ -178,7 +169,7 @@ pub(crate) async fn follow(client: &Client) -> Result<Follower> {
                 });
             }
         };
-        changes(&of_leases, &format!("{LEASES}?watch=true"), each).await
+        of_leases.follow(each).await
     });
     Ok(Follower {
         seen: receiver,
@@ -218,27 +209,4 @@ impl Follower {
             }
         }
     }
-}
-
-/// Does it for each object that is added or changed, until the watch ends.
-pub(crate) async fn changes<T: DeserializeOwned>(
-    client: &Client,
-    path: &str,
-    mut each: impl FnMut(T),
-) -> Result<()> {
-    let request = http::Request::get(path).body(Vec::new())?;
-    let mut lines = client.request_stream(request).await?.lines();
-    while let Some(line) = lines.try_next().await? {
-        let change: Change<&RawValue> = serde_json::from_str(&line)?;
-        match change.kind.as_str() {
-            "ADDED" | "MODIFIED" => each(serde_json::from_str(change.object.get())?),
-            "ERROR" => {
-                let error = format!("the watch of {path} broke: {}", change.object);
-                say(&error);
-                bail!(error);
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

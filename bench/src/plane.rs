@@ -15,7 +15,8 @@ use kube::core::GroupVersionKind;
 
 use crate::clouds::LOOPBACK;
 use crate::counts::{Counts, Tally};
-use crate::requests;
+use crate::nodes::NODES;
+use crate::{changes, requests};
 
 /// Etcd's own limit of 2 GB is reached with 15,000 Nodes that are written six times.
 const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
@@ -105,7 +106,7 @@ impl Plane {
         };
         let client = client(&path).await?;
         let allowed = async {
-            while requests::resource_version(&client).await.is_err() {
+            while changes::version(&client, NODES).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };

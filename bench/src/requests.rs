@@ -1,6 +1,6 @@
 //! Requests to the API server without types: bytes out, text in, nothing decoded that is not needed.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
@@ -40,12 +40,4 @@ async fn send(client: &Client, method: Method, path: &str, kind: &str, body: &Va
     let request = request.body(serde_json::to_vec(body)?)?;
     client.request_text(request).await?;
     Ok(())
-}
-
-/// The version from which a watch of the nodes sees all that comes.
-pub(crate) async fn resource_version(client: &Client) -> Result<String> {
-    let list = get(client, "/api/v1/nodes?limit=1").await?;
-    let list: Value = serde_json::from_str(&list)?;
-    let version = list["metadata"]["resourceVersion"].as_str();
-    Ok(version.context("a list without a version")?.to_owned())
 }

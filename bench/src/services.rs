@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail};
-use kube::Client;
+use anyhow::{Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::changes::Changes;
 use crate::join::{self, Site};
 use crate::nodes::{self, each};
 use crate::process::Program;
@@ -56,9 +56,10 @@ impl Services<'_> {
         nodes::register(plane, &site.cloud.kubelets).await?;
         let (joined, mut process) = join::initialise(site, program).await?;
         let (before, used) = (plane.counts().await?, process.usage()?);
+        let changes = Changes::of(&plane.admin, SERVICES).await?;
         let begun = Instant::now();
         let (sender, mut receiver) = watch::channel(0);
-        let watching = tokio::spawn(follow(plane.admin.clone(), sender));
+        let watching = tokio::spawn(follow(changes, sender));
         let numbers: Vec<usize> = (1..=self.count).collect();
         say(&format!("creating {} Services", self.count));
         each(&numbers, async |number| {
@@ -153,14 +154,12 @@ struct LoadBalancer {
 }
 
 /// Says how many Services have an address.
-async fn follow(client: Client, published: watch::Sender<usize>) -> Result<()> {
+async fn follow(changes: Changes, published: watch::Sender<usize>) -> Result<()> {
     let mut done = BTreeSet::new();
-    let path = format!("{SERVICES}?watch=true");
-    nodes::changes(&client, &path, |service: Service| {
+    let each = |service: Service| {
         if !service.status.load_balancer.ingress.is_empty() && done.insert(service.metadata.name) {
             published.send_replace(done.len());
         }
-    })
-    .await
-    .context("watching Services")
+    };
+    changes.follow(each).await
 }
