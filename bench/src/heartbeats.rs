@@ -11,14 +11,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::join::Site;
-use crate::nodes::each;
+use crate::nodes::{NODE_LEASES, each};
 use crate::process::Process;
 use crate::progress::{Progress, say};
-use crate::requests::{self, IN_FLIGHT, STRATEGIC};
+use crate::requests::{self, IN_FLIGHT, MERGE, STRATEGIC};
 use crate::results::Run;
-
-/// Where the leases of nodes are.
-const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 const CONDITIONS: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"];
 
@@ -68,7 +65,8 @@ impl Heartbeats {
             }),
             repeat(kubelets, self.lease_every, window, async |kubelet| {
                 let path = format!("{NODE_LEASES}/{}", kubelet.node_name);
-                requests::put(&plane.admin, &path, &lease(site, kubelet)).await
+                let renewal = json!({ "spec": { "renewTime": renewed(site) } });
+                requests::patch(&plane.admin, &path, MERGE, &renewal).await
             }),
         );
         let (after, counts) = (process.usage()?, plane.counts().await?.since(before));
@@ -140,8 +138,12 @@ fn report(now: Timestamp) -> Value {
     json!({ "status": { "conditions": conditions } })
 }
 
-fn lease(site: &Site, kubelet: &KubeletSpec) -> Value {
+fn renewed(site: &Site) -> String {
     let now = site.plane.world.clock.now();
+    now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+fn lease(site: &Site, kubelet: &KubeletSpec) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -149,7 +151,7 @@ fn lease(site: &Site, kubelet: &KubeletSpec) -> Value {
         "spec": {
             "holderIdentity": kubelet.node_name,
             "leaseDurationSeconds": 40,
-            "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+            "renewTime": renewed(site),
         },
     })
 }

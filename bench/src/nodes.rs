@@ -34,7 +34,7 @@ pub(crate) async fn register(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<
     each(kubelets, one).await.context("registering a node")
 }
 
-/// Removes the Nodes, the Events about them, and the leases of managers: what a run leaves behind.
+/// Removes the Nodes, the Events about them, and all leases: what a run leaves behind.
 pub(crate) async fn remove(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<()> {
     let progress = Progress::new("removed", kubelets.len());
     let one = async |kubelet: &KubeletSpec| {
@@ -45,6 +45,7 @@ pub(crate) async fn remove(plane: &Plane, kubelets: &[KubeletSpec]) -> Result<()
     };
     each(kubelets, one).await.context("removing a node")?;
     requests::delete(&plane.admin, "/api/v1/namespaces/default/events").await?;
+    requests::delete(&plane.admin, NODE_LEASES).await?;
     let leases = requests::get(&plane.admin, LEASES).await?;
     let leases: List = serde_json::from_str(&leases)?;
     for lease in leases.items.iter().filter(|lease| lease.is_of_a_manager()) {
@@ -76,6 +77,9 @@ fn images() -> Value {
     (0..IMAGES).map(image).collect()
 }
 
+/// Where leases of nodes are.
+pub(crate) const NODE_LEASES: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 /// Where leases of managers are.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";

@@ -20,10 +20,6 @@ pub(crate) async fn post(client: &Client, path: &str, object: &Value) -> Result<
     send(client, Method::POST, path, "application/json", object).await
 }
 
-pub(crate) async fn put(client: &Client, path: &str, object: &Value) -> Result<()> {
-    send(client, Method::PUT, path, "application/json", object).await
-}
-
 pub(crate) async fn patch(client: &Client, path: &str, kind: &str, body: &Value) -> Result<()> {
     send(client, Method::PATCH, path, kind, body).await
 }

@@ -93,11 +93,8 @@ fn cells(row: &Row, run: &Run, place: Where) -> [Cell; 3] {
         What::Rest => run.cpu() / run.seconds,
         What::Join | What::Services => run.cpu(),
     };
-    let ratio = if row.floor > 0.0 {
-        run.seconds / row.floor
-    } else {
-        0.0
-    };
+    // Without a floor it is infinite, and nobody asks for it.
+    let ratio = run.seconds / row.floor;
     let cell = |name, value, most: Option<f64>| Cell { name, value, most };
     [
         cell(
@@ -191,11 +188,15 @@ fn line(name: &str, row: &Row, run: &Run, [ratio, cpu, memory]: &[Cell; 3]) {
         What::Services => run.service_writes,
         What::Join | What::Rest => run.node_writes,
     };
+    let beside = |value: f64| match row.floor {
+        0.0 => "–".to_owned(),
+        _ => format!("{value:.2}"),
+    };
     println!(
-        "{name:<27} {:>8.2} {:>9.2} {:>6.2} {:<14} {:>7.3} {:<14} {:>7.1} {:<14} {:>7} {:>7.3} {:>7.3} {:>9}",
-        row.floor,
+        "{name:<27} {:>8} {:>9.2} {:>6} {:<14} {:>7.3} {:<14} {:>7.1} {:<14} {:>7} {:>7.3} {:>7.3} {:>9}",
+        beside(row.floor),
         run.seconds,
-        ratio.value,
+        beside(ratio.value),
         ratio.bound(2),
         cpu.value,
         cpu.bound(2),
