@@ -19,6 +19,7 @@ const REAL: &[(&str, usize)] = &[
     ("talos", 300),
     ("xenorchestra", 1_000),
     ("cloudscale", 1_000),
+    ("exoscale", 300),
     ("exoscale", 1_000),
     (AT_REST, 5_000),
     ("exoscale", 15_000),
@@ -69,8 +70,9 @@ impl All<'_> {
                 rest: rests.then_some(&self.heartbeats),
             };
             let measured = runtime()?.block_on(join.measure(self.place));
-            let (version, rows) = measured.with_context(|| format!("{cloud}, {nodes} nodes"))?;
-            self.add(&mut report, &version, rows);
+            self.add(&mut report, &format!("{cloud}, {nodes} nodes"), measured);
+            // What is interrupted later keeps what it has.
+            report.save(folder)?;
         }
         if self.most_nodes >= SERVICES {
             say(&format!("{} Services", table::thousands(SERVICES)));
@@ -81,8 +83,8 @@ impl All<'_> {
                 peer: self.peer,
             };
             let measured = runtime()?.block_on(services.measure(self.place));
-            let (version, row) = measured.context("Services")?;
-            self.add(&mut report, &version, vec![row]);
+            let measured = measured.map(|(version, row)| (version, vec![row]));
+            self.add(&mut report, "Services", measured);
         }
         report.missed.extend(table::flatness(&report.rows));
         if self.place == Where::Memory {
@@ -97,10 +99,21 @@ impl All<'_> {
         Ok(report.missed.is_empty())
     }
 
-    fn add(&self, report: &mut Report, version: &str, rows: Vec<Row>) {
+    /// Prints and keeps rows. One that could not be measured is missed; the others still are.
+    fn add(&self, report: &mut Report, name: &str, measured: Result<(String, Vec<Row>)>) {
+        let (version, rows) = match measured {
+            Ok(measured) => measured,
+            Err(error) => {
+                println!("{name}: not measured: {error:#}");
+                report
+                    .missed
+                    .push(format!("{name}: not measured: {error:#}"));
+                return;
+            }
+        };
         if report.rows.is_empty() {
-            version.clone_into(&mut report.kubernetes);
-            table::head(self.place, version, self.flags);
+            table::head(self.place, &version, self.flags);
+            report.kubernetes = version;
         }
         for row in rows {
             report.missed.extend(table::print(&row, self.place));

@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_numbers() {
-        let ends = [0.63, 1.0, 1.1, 11.4, 108.0].map(round_up);
-        assert_eq!(ends, [0.8, 1.2, 1.2, 12.0, 120.0]);
+        let ends = [0.63, 1.0, 1.1, 11.4, 108.0].map(|most| short(round_up(most)));
+        assert_eq!(ends, ["0.8", "1.2", "1.2", "12", "120"]);
         assert_eq!(
             [short(0.25), short(2.0), short(120.0)],
             ["0.25", "2", "120"]

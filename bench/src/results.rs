@@ -108,7 +108,8 @@ impl Report {
 
     /// Writes it into the folder of results.
     pub(crate) fn save(&self, folder: &Path) -> Result<PathBuf> {
-        std::fs::create_dir_all(folder)?;
+        let made = std::fs::create_dir_all(folder);
+        made.with_context(|| format!("making {}", folder.display()))?;
         let commit = self.commit.trim_end_matches('+');
         let path = folder.join(format!("{}-{commit}-{}.json", self.date, self.place));
         let text = serde_json::to_string_pretty(self)?;

@@ -82,9 +82,7 @@ impl Services<'_> {
             seconds,
             cpu_start: used.cpu.as_secs_f64(),
             cpu_join: cpu_join.as_secs_f64(),
-            cpu_events: (after.cpu - used.cpu)
-                .saturating_sub(cpu_join)
-                .as_secs_f64(),
+            cpu_events: after.cpu.saturating_sub(used.cpu + cpu_join).as_secs_f64(),
             start_kb: used.resident_kb,
             peak_kb: after.peak_kb,
             resident_kb: after.resident_kb,
