@@ -9,6 +9,9 @@ use bowline_scenarios::measure::Cidrs;
 /// some: a look through all of them would take thousands of times as long.
 const MOST_GROWTH: f64 = 5.0;
 
+/// How many, unless told otherwise.
+pub(crate) const NODES: usize = 5000;
+
 /// Measures and prints allocations for so many nodes; whether all bounds are kept.
 pub(crate) fn cidrs(nodes: usize) -> Result<bool> {
     ensure!((10..=32_768).contains(&nodes), "between 10 and 32768 nodes");

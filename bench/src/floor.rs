@@ -1,66 +1,65 @@
-//! The floor: nodes that register, and the writes of an initialisation by a client that decides
-//! nothing.
+//! The floor: the two writes that every initialisation needs, by a client that decides nothing.
 
 use std::time::Duration;
 
-use anyhow::Result;
-use bowline_simulator::journal::Filter;
-use bowline_simulator::machines::Power;
-use bowline_simulator::{KubeletSpec, World};
-use bowline_simulator_kubernetes::cluster::Cluster;
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use anyhow::{Context, Result};
+use bowline_simulator::KubeletSpec;
+use kube::Client;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::LOOPBACK;
+use crate::nodes::{each, follow};
+use crate::plane::Plane;
+use crate::progress::Progress;
+use crate::requests::{self, MERGE, STRATEGIC};
 
-/// How long it takes so many kubelets to register, and then one client to write their addresses,
-/// ids, labels and taints.
-pub(crate) async fn measure(nodes: usize) -> Result<Duration> {
-    let world = World::real();
-    let cluster = Cluster::on_socket(&world, LOOPBACK).await?;
-    let fleet = Fleet::new(&world, cluster.admin()?, Settings::default());
+/// How long it takes a bare client with the manager's own account to make them for all nodes, with
+/// [`requests::IN_FLIGHT`] under way. The nodes are watched meanwhile, as they are in a run.
+pub(crate) async fn measure(
+    plane: &Plane,
+    client: &Client,
+    kubelets: &[KubeletSpec],
+) -> Result<Duration> {
+    let mut follower = follow(&plane.admin).await?;
+    let progress = Progress::new("written by the bare client", kubelets.len());
+    let one = async |kubelet: &KubeletSpec| {
+        let path = format!("/api/v1/nodes/{}", kubelet.node_name);
+        let status = format!("{path}/status");
+        requests::patch(client, &status, MERGE, &addresses(kubelet)).await?;
+        requests::patch(client, &path, STRATEGIC, &initialisation(kubelet)).await?;
+        progress.step();
+        anyhow::Ok(())
+    };
     let begun = Instant::now();
-    for number in 1..=nodes {
-        let id = format!("floor://{number}");
-        world.machines.set(&id, Power::Running);
-        fleet.join(KubeletSpec {
-            node_name: format!("worker-{number}"),
-            machine_id: id,
-            ..KubeletSpec::default()
-        })?;
-    }
-    let registered = Filter::any()
-        .method("POST")
-        .path("/api/v1/nodes")
-        .status(201);
-    world.journal.wait_for(&registered, nodes).await;
-    let api: Api<Node> = Api::all(cluster.admin()?);
-    for number in 1..=nodes {
-        initialise(&api, number).await?;
-    }
-    let took = begun.elapsed();
-    drop(fleet);
-    cluster.shutdown().await;
-    Ok(took)
+    each(kubelets, one).await.context("the floor")?;
+    let time = begun.elapsed();
+    // It has written what has to be written.
+    follower.until(kubelets.len()).await?;
+    Ok(time)
 }
 
-async fn initialise(api: &Api<Node>, number: usize) -> Result<()> {
-    let name = format!("worker-{number}");
-    let params = PatchParams::default();
-    let addresses = json!({ "status": { "addresses": [
-        { "type": "Hostname", "address": name },
+/// Three addresses, as most clouds give.
+fn addresses(kubelet: &KubeletSpec) -> Value {
+    json!({ "status": { "addresses": [
+        { "type": "Hostname", "address": kubelet.node_name },
+        { "type": "InternalIP", "address": "10.0.0.7" },
         { "type": "ExternalIP", "address": "198.51.100.7" },
-    ] } });
-    api.patch_status(&name, &params, &Patch::Merge(addresses))
-        .await?;
-    let labels = json!({
-        "metadata": { "labels": { "topology.kubernetes.io/zone": "rma1" } },
-        "spec": { "taints": null, "providerID": format!("floor://{number}") },
-    });
-    api.patch(&name, &params, &Patch::Strategic(labels)).await?;
-    Ok(())
+    ] } })
+}
+
+fn initialisation(kubelet: &KubeletSpec) -> Value {
+    json!({
+        "metadata": { "labels": {
+            "beta.kubernetes.io/instance-type": "standard-4",
+            "node.kubernetes.io/instance-type": "standard-4",
+            "failure-domain.beta.kubernetes.io/region": "region-1",
+            "topology.kubernetes.io/region": "region-1",
+            "failure-domain.beta.kubernetes.io/zone": "zone-1",
+            "topology.kubernetes.io/zone": "zone-1",
+        } },
+        "spec": {
+            "providerID": format!("floor://{}", kubelet.node_name),
+            "taints": null,
+        },
+    })
 }

@@ -81,6 +81,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "crates/http",
             "crates/simulator",
             "crates/simulator-kubernetes",
+            "crates/simulators/*",
+            "e2e/control-plane",
             "e2e/scenarios",
         ],
     ),

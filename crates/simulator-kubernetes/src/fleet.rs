@@ -18,9 +18,11 @@ use std::time::Duration;
 use bowline_simulator::machines::Machines;
 use bowline_simulator::{KubeletSpec, World};
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -29,6 +31,13 @@ use caller::{Caller, SteadyPause};
 use kubelet::{Kubelet, Seen};
 
 pub use kubelet::{KubeletError, PROVIDED_NODE_IP, UNINITIALIZED};
+
+/// The Node that a kubelet registers, whose network is there from the start.
+pub fn registration(kubelet: &KubeletSpec, now: Timestamp) -> Result<Value, KubeletError> {
+    let kubelet = Kubelet(kubelet.clone());
+    kubelet.check()?;
+    Ok(kubelet.node(&kubelet.system_uuid, true, now))
+}
 
 /// When a kubelet's network is there, and with it `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -177,6 +177,11 @@ impl Journal {
         meant.cloned().collect()
     }
 
+    /// Takes out all calls that are kept, oldest first: for runs with more calls than are kept.
+    pub fn take(&self) -> Vec<Entry> {
+        std::mem::take(&mut *self.lock()).entries.into()
+    }
+
     /// How many calls are meant.
     pub fn count(&self, filter: &Filter) -> usize {
         let kept = self.lock();
