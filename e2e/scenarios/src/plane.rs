@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use tokio::net::UnixStream;
 pub const VARIABLE: &str = "BOWLINE_CONTROL_PLANE";
 /// The account under which managers run, where a scenario has no other wish.
 const ACCOUNT: (&str, &str) = ("kube-system", "bowline");
+/// So many scenarios have a control plane of their own at the same time.
+const ALONE: usize = 2;
 /// The longest command is the start of a server.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A binding that was made counts once the server's authorizer has seen it: some milliseconds.
@@ -62,11 +65,13 @@ impl ControlPlane {
             .clone()
     }
 
-    /// Permission to have one of one's own. One scenario at a time has it: two cores do not carry
+    /// Permission to have one of one's own. Few scenarios at a time have it: two cores do not carry
     /// many API servers.
     pub fn turn() -> MutexGuard<'static, ()> {
-        static TURN: Mutex<()> = Mutex::new(());
-        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+        static TURNS: [Mutex<()>; ALONE] = [const { Mutex::new(()) }; ALONE];
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let turn = &TURNS[NEXT.fetch_add(1, Ordering::Relaxed) % ALONE];
+        turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts one; this takes some seconds, and blocks.

@@ -20,7 +20,7 @@ use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use bowline_simulator_kubernetes::store::{Change, Store};
 use serde_json::Value;
 
-use crate::story::{has_shutdown_taint, join, run};
+use crate::cases::story::{has_shutdown_taint, join, run};
 use bowline_scenarios::objects::{addresses, is_uninitialized, labels, taints};
 use bowline_scenarios::{MANAGER, Setup, TestCluster, only_in_memory};
 

@@ -6,7 +6,7 @@ use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster, scenario};
 
-use crate::harness::{self, ALONE, APPROVED, right};
+use crate::certificates::harness::{self, ALONE, APPROVED, right};
 
 /// Rules of a cloud that denies what can never be right.
 const STRICT: ApprovalRules = ApprovalRules {

@@ -6,7 +6,7 @@ use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
-use crate::harness::{self, ALONE, APPROVED, right, until_looked_at};
+use crate::certificates::harness::{self, ALONE, APPROVED, right, until_looked_at};
 
 #[scenario]
 async fn framework_case_125_a_right_request_is_approved_once_and_signed() {

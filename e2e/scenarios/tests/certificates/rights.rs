@@ -7,7 +7,7 @@ use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
-use crate::harness::{self, ALONE, APPROVED, right};
+use crate::certificates::harness::{self, ALONE, APPROVED, right};
 
 /// Approves under that account; the calls about requests, as `METHOD` and the end of the path.
 async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {

@@ -9,7 +9,7 @@ use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::{Setup, TestCluster, refuse, run_seeds};
 use bowline_simulator::faults::{Action, Rule};
 
-use crate::harness::{self, ALONE, APPROVED};
+use crate::certificates::harness::{self, ALONE, APPROVED};
 
 const APPROVALS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/*";
 const NODES: u64 = 6;

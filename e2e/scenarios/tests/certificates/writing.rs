@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::harness::{self, ALONE, APPROVED, right, until_looked_at};
+use crate::certificates::harness::{self, ALONE, APPROVED, right, until_looked_at};
 
 const APPROVAL: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval";
 

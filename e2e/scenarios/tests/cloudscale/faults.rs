@@ -11,7 +11,7 @@ use bowline_simulator_cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
-use crate::harness::{A, B, Harness, NOBODY};
+use crate::cloudscale::harness::{A, B, Harness, NOBODY};
 
 /// What a cloud, or something in between, may answer instead of an answer.
 fn faults() -> [Action; 8] {

@@ -9,7 +9,7 @@ use bowline_simulator::faults::Action;
 use bowline_simulator_cloudscale::DEFAULT_TOKEN;
 use serde_json::Value;
 
-use crate::harness::{A, B, Harness, NOBODY};
+use crate::cloudscale::harness::{A, B, Harness, NOBODY};
 
 /// Longer than any proof, budget or back-off of the guard takes.
 const A_WHILE: u64 = 900;

@@ -7,7 +7,7 @@ use bowline_simulator::KubeletSpec;
 use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::json;
 
-use crate::harness::{A, Harness};
+use crate::cloudscale::harness::{A, Harness};
 
 /// Long enough for every back-off to have run through several times.
 const A_WHILE: u64 = 300;

@@ -7,4 +7,4 @@ mod rotation;
 mod seeds;
 mod service_harness;
 
-use crate::harness;
+use crate::exoscale::harness;

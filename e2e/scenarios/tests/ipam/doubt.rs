@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_kubernetes::kinds::{self, Kind};
 use serde_json::json;
 
-use crate::harness::{idle, join, metric, ranges, running, until_given};
+use crate::ipam::harness::{idle, join, metric, ranges, running, until_given};
 
 const RANGE: &str = "--cluster-cidr=10.244.0.0/16";
 const NODE: &str = "/api/v1/nodes/n1";

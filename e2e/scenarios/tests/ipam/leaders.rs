@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
-use crate::harness::{ALLOCATE, join, ranges, until_given};
+use crate::ipam::harness::{ALLOCATE, join, ranges, until_given};
 
 const FLAGS: [&str; 3] = [ALLOCATE[0], ALLOCATE[1], "--cluster-cidr=10.244.0.0/16"];
 const TOUCHED: &str = "bowline.dev/touched";

@@ -3,7 +3,9 @@
 use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::{TestCluster, scenario};
 
-use crate::harness::{CLOUD, create_with_machine, idle, join_with_machine, ranges, until_given};
+use crate::ipam::harness::{
+    CLOUD, create_with_machine, idle, join_with_machine, ranges, until_given,
+};
 
 /// A running manager with the cloud allocator; the cloud knows these ranges of pods.
 async fn running(pods: &str) -> TestCluster {

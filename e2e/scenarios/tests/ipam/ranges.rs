@@ -3,7 +3,7 @@
 use bowline_scenarios::objects::{fresh, is_uninitialized};
 use bowline_scenarios::scenario;
 
-use crate::harness::{join, metric, ranges, running, until_given};
+use crate::ipam::harness::{join, metric, ranges, running, until_given};
 
 #[scenario]
 async fn framework_case_105_blocks_come_one_after_the_other_and_free_ones_after_the_round() {
@@ -100,7 +100,7 @@ async fn framework_case_110_when_no_block_is_left_that_is_told_and_a_free_one_is
 
 #[scenario]
 async fn talos_case_71_services_that_the_cloud_knows_are_left_out() {
-    let mut bench = crate::harness::idle(&["--service-cluster-ip-range=10.96.0.0/12"]).await;
+    let mut bench = crate::ipam::harness::idle(&["--service-cluster-ip-range=10.96.0.0/12"]).await;
     let networks = bench.cloud().offer_networks();
     networks.say_ranges("10.32.0.0/12", "10.32.0.0/22");
     bench.start();
@@ -118,7 +118,7 @@ async fn talos_case_78_the_range_allocator_does_not_wait_for_the_cloud() {
 
 #[scenario]
 async fn talos_case_96_one_range_of_services_is_enough_for_two_of_pods() {
-    let mut bench = crate::harness::idle(&[]).await;
+    let mut bench = crate::ipam::harness::idle(&[]).await;
     let networks = bench.cloud().offer_networks();
     networks.say_ranges("10.96.0.0/16,fd00:96::/64", "10.97.0.0/20");
     bench.start();
@@ -127,7 +127,7 @@ async fn talos_case_96_one_range_of_services_is_enough_for_two_of_pods() {
 
 #[scenario]
 async fn talos_case_98_metrics_count_blocks_of_services_too() {
-    let mut bench = crate::harness::idle(&["--node-cidr-mask-size-ipv4=25"]).await;
+    let mut bench = crate::ipam::harness::idle(&["--node-cidr-mask-size-ipv4=25"]).await;
     let networks = bench.cloud().offer_networks();
     networks.say_ranges("10.64.0.0/14", "10.64.0.0/20");
     bench.start();

@@ -6,7 +6,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
-use crate::harness::{idle, until_given};
+use crate::ipam::harness::{idle, until_given};
 
 async fn check(account: &str, objects: Vec<Value>) {
     let mut bench = idle(&["--cluster-cidr=10.244.0.0/23"]).await;

@@ -13,7 +13,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
 
-use crate::harness::{ALLOCATE, ranges};
+use crate::ipam::harness::{ALLOCATE, ranges};
 
 /// Seeds of one ordinary run.
 const SEEDS: u64 = 20;

@@ -4,7 +4,7 @@ use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{TestCluster, scenario};
 
-use crate::harness::{ALLOCATE, CLOUD, idle, join, ranges, running, with_ranges};
+use crate::ipam::harness::{ALLOCATE, CLOUD, idle, join, ranges, running, with_ranges};
 
 const RUNNING: &str =
     "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"nodeipam\"}";
@@ -28,7 +28,7 @@ async fn framework_case_107_a_node_with_a_range_outside_keeps_the_controller_fro
     assert_others_work(&bench).await;
     bench.delete("old").await;
     assert_eq!(
-        crate::harness::until_given(&bench, "n1").await,
+        crate::ipam::harness::until_given(&bench, "n1").await,
         ["10.244.0.0/24"]
     );
 }
@@ -42,7 +42,7 @@ async fn framework_case_107_what_nodes_have_is_taken_before_the_first_block_is_g
         .create(with_ranges("c-wide", &["10.244.2.0/23"]))
         .await;
     bench.start();
-    let given = crate::harness::until_given(&bench, "a-new").await;
+    let given = crate::ipam::harness::until_given(&bench, "a-new").await;
     assert_eq!(given, ["10.244.1.0/24"]);
     assert_eq!(join(&bench, "d-new").await, ["10.244.4.0/24"]);
 }
@@ -115,7 +115,7 @@ async fn talos_case_99_a_cloud_that_cannot_say_the_ranges_stops_nobody_else() {
     assert_others_work(&bench).await;
     bench.cloud().networks().fail_ranges(false);
     assert_eq!(
-        crate::harness::until_given(&bench, "n1").await,
+        crate::ipam::harness::until_given(&bench, "n1").await,
         ["10.32.4.0/24"]
     );
 }
@@ -130,6 +130,6 @@ async fn an_observer_tells_what_it_would_give_and_writes_nothing() {
     bench.long(90).await;
     assert_eq!(bench.node_writes(), [""; 0]);
     // It keeps the two apart: one block for each.
-    let used = crate::harness::metric(&bench, "cidrset_usage_cidrs", "10.244.0.0/16");
+    let used = crate::ipam::harness::metric(&bench, "cidrset_usage_cidrs", "10.244.0.0/16");
     assert_eq!(used, Some(2.0 / 256.0));
 }

@@ -5,7 +5,7 @@ use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::faults::Rule;
 
-use crate::harness::{EAST, Harness, TALOS, TRITON, Telling, WEST, XEN};
+use crate::many::harness::{EAST, Harness, TALOS, TRITON, Telling, WEST, XEN};
 
 /// Longer than the patience of every retry.
 fn a_while() -> u64 {

@@ -5,7 +5,7 @@ use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::{TestCluster, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
-use crate::harness::{EXOSCALE, Harness, TALOS, Telling};
+use crate::many::harness::{EXOSCALE, Harness, TALOS, Telling};
 
 impl Harness {
     /// Lets all calls to a cloud end like that.

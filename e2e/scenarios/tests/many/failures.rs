@@ -11,10 +11,10 @@ use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 use serde_json::Value;
 
-use crate::harness::{
+use crate::many::harness::{
     BALANCING, CLOUDS, EAST, EXOSCALE, Harness, TALOS, TRITON, Telling, WEST, XEN,
 };
-use crate::machines::Machine;
+use crate::many::machines::Machine;
 
 /// How a cloud fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bowline_scenarios::objects::{known, node_info, taint};
 use serde_json::{Value, json};
 
-use crate::harness::Harness;
+use crate::many::harness::Harness;
 
 /// Name, provider id, status of Ready, taints.
 type Row = (

@@ -9,7 +9,7 @@ use bowline_simulator_triton::MachineSpec as TritonMachine;
 use bowline_simulator_xenorchestra::VmSpec;
 use serde_json::Value;
 
-use crate::harness::{
+use crate::many::harness::{
     CLOUDS, EAST, EXOSCALE, Harness, POOL, TALOS, TRITON, WEST, XEN, XEN_HOST, XEN_POOL, registered,
 };
 
@@ -300,7 +300,7 @@ impl Harness {
             let taint = bowline_scenarios::objects::taint("node.kubernetes.io/not-ready:NoExecute");
             node["spec"]["taints"] = vec![taint].into();
             node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
-            node["metadata"]["labels"][crate::harness::HOST] = TALOS.into();
+            node["metadata"]["labels"][crate::many::harness::HOST] = TALOS.into();
             self.put(node).await;
             return name;
         }

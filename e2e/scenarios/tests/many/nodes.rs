@@ -2,7 +2,7 @@
 
 use bowline_scenarios::{is_real, scenario};
 
-use crate::harness::{Harness, Telling};
+use crate::many::harness::{Harness, Telling};
 
 async fn everybody_is_right(telling: Telling) {
     let mut test = Harness::idle(telling).await;

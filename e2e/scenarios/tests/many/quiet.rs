@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bowline_scenarios::{only_in_memory, run_scenario, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
-use crate::harness::{BALANCING, CLOUDS, Harness, TRITON, Telling};
+use crate::many::harness::{BALANCING, CLOUDS, Harness, TRITON, Telling};
 
 /// How long calls are counted, in seconds: three rounds of addresses.
 const WINDOW: u64 = 900;

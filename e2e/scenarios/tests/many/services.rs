@@ -5,8 +5,8 @@ use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::{Value, json};
 
-use crate::harness::{BALANCING, DEFAULT, EXOSCALE, Harness, POOL, TRITON, Telling};
-use crate::machines::Machine;
+use crate::many::harness::{BALANCING, DEFAULT, EXOSCALE, Harness, POOL, TRITON, Telling};
+use crate::many::machines::Machine;
 
 /// A class that somebody else serves, and classes that name no cloud with load balancers.
 const FOREIGN: [(&str, &str); 4] = [

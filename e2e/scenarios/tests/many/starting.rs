@@ -7,7 +7,7 @@ use bowline_scenarios::scenario;
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 
-use crate::harness::{BALANCING, CLOUDS, EAST, Harness, TALOS, TRITON, Telling, WEST, XEN};
+use crate::many::harness::{BALANCING, CLOUDS, EAST, Harness, TALOS, TRITON, Telling, WEST, XEN};
 
 async fn start_without(down: &str) {
     let mut test = Harness::idle(Telling::Selectors).await;

@@ -4,8 +4,8 @@ use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::Value;
 
-use crate::harness::{CLOUDS, Harness, TALOS, Telling};
-use crate::machines::Machine;
+use crate::many::harness::{CLOUDS, Harness, TALOS, Telling};
+use crate::many::machines::Machine;
 
 const TWICE: &str = "ProviderIDClaimedTwice";
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use tokio::time::Instant;
 
-use crate::{check, join, stop};
+use crate::process::{check, join, stop};
 
 const FLAGS: &[&str] = &["--use-service-account-credentials"];
 const ROOT: &str = "system:serviceaccount:kube-system:manager";

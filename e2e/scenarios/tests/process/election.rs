@@ -9,7 +9,7 @@ use bowline_scenarios::{LEASE, TestCluster, is_real, refuse, scenario};
 use bowline_simulator::journal::Filter;
 use tokio::time::Instant;
 
-use crate::{ALONE, PLAIN, check, join, seeds, stop};
+use crate::process::{ALONE, PLAIN, check, join, seeds, stop};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases*";
 

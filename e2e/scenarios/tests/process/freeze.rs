@@ -12,7 +12,7 @@ use bowline_scenarios::{LEASE, TestCluster, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 
-use crate::join;
+use crate::process::join;
 
 const BUSY: &[&str] = &[
     "--node-monitor-period=5s",

@@ -6,7 +6,7 @@ use bowline_simulator::journal::{Entry, Filter};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::{check, join, seeds, stop};
+use crate::process::{check, join, seeds, stop};
 
 /// The leases of two originals, out of order.
 const TALOS: &str = "cloud-controller-manager-talos";

@@ -9,7 +9,7 @@ use bowline_scenarios::{LEASE, Replica, Setup, Sharing, TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 use serde_json::Value;
 
-use crate::{join, stop};
+use crate::process::{join, stop};
 
 const SECOND: &str = "cloud-provider-extraction-migration";
 const OTHER: &str = "kube-controller-manager_1";

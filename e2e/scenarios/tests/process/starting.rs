@@ -4,7 +4,7 @@ use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 
-use crate::{PLAIN, join, stop};
+use crate::process::{PLAIN, join, stop};
 
 #[scenario]
 async fn framework_case_124_a_cloud_without_a_cluster_id_needs_the_flag() {

@@ -9,7 +9,7 @@ use bowline_scenarios::{LEASE, TestCluster, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 
-use crate::{ALONE, PLAIN, check, join, stop};
+use crate::process::{ALONE, PLAIN, check, join, stop};
 
 #[scenario]
 async fn a_write_that_is_under_way_is_finished() {

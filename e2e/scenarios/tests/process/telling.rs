@@ -14,7 +14,7 @@ use bowline_simulator::journal::Filter;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
-use crate::{PLAIN, join, stop};
+use crate::process::{PLAIN, join, stop};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 

@@ -5,7 +5,9 @@ use bowline_scenarios::cloud::{route, route_by};
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
-use crate::harness::{DOWN, RANGE, UP, condition, idle, network, node, routes_of, until, with_two};
+use crate::routes::harness::{
+    DOWN, RANGE, UP, condition, idle, network, node, routes_of, until, with_two,
+};
 
 #[scenario]
 async fn framework_case_095_each_node_gets_its_route_and_its_network_is_there() {

@@ -6,7 +6,7 @@ use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
 
-use crate::harness::{RANGE, UP, idle, network, node, routes_of, until, with_two};
+use crate::routes::harness::{RANGE, UP, idle, network, node, routes_of, until, with_two};
 
 const HELD: &str = "bowline_routes_held_back{cloud=\"demo\"}";
 

@@ -5,7 +5,7 @@ use bowline_scenarios::cloud::route;
 use bowline_scenarios::{Setup, TestCluster, scenario};
 use serde_json::json;
 
-use crate::harness::{DOWN, RANGE, UP, node, rounds, routes_of, until, with_two};
+use crate::routes::harness::{DOWN, RANGE, UP, node, rounds, routes_of, until, with_two};
 
 /// A cluster of two nodes, with the default period, in which nothing is left to do.
 async fn settled() -> TestCluster {

@@ -5,7 +5,7 @@ use bowline_scenarios::scenario;
 use bowline_simulator::journal::Filter;
 use bowline_simulator_kubernetes::fixture;
 
-use crate::harness::{UP, routes_of, until, with_two};
+use crate::routes::harness::{UP, routes_of, until, with_two};
 
 #[scenario]
 async fn routes_fit_into_the_role_we_ship() {

@@ -13,7 +13,7 @@ use bowline_http::Random;
 use bowline_scenarios::cloud::route;
 use bowline_scenarios::{Setup, TestCluster, refuse, run_seeds};
 
-use crate::harness::{RANGE, UP, network, node, routes_of};
+use crate::routes::harness::{RANGE, UP, network, node, routes_of};
 
 /// Seeds of one ordinary run.
 const SEEDS: u64 = 20;

@@ -6,7 +6,7 @@ use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{Setup, TestCluster, only_in_memory, scenario};
 
-use crate::harness::{RANGE, UP, idle, network, node, routes_of, until, with_two};
+use crate::routes::harness::{RANGE, UP, idle, network, node, routes_of, until, with_two};
 
 const RUNNING: &str =
     "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"route\"}";

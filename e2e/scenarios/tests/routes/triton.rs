@@ -15,7 +15,7 @@ use bowline_simulator_triton::{
 use bowline_triton::{Seams, Sources, TritonMetrics};
 use serde_json::{Value, json};
 
-use crate::harness::{DOWN, UP, network, node, until};
+use crate::routes::harness::{DOWN, UP, network, node, until};
 
 const NETWORK: &str = "/acme/fabrics/default/vlans/2/networks/";
 

@@ -6,7 +6,7 @@ use bowline_core::CloudErrorKind;
 use bowline_scenarios::cloud::route;
 use bowline_scenarios::{TestCluster, refuse, scenario};
 
-use crate::harness::{DOWN, RANGE, UP, idle, network, node, routes_of, until, with_two};
+use crate::routes::harness::{DOWN, RANGE, UP, idle, network, node, routes_of, until, with_two};
 
 #[scenario(only_in_memory = "it needs many nodes")]
 async fn at_most_two_hundred_calls_are_under_way() {

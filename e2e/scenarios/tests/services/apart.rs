@@ -6,7 +6,7 @@ use bowline_scenarios::cloud::Look;
 use bowline_scenarios::{Setup, TestCluster, assert_not_later, scenario};
 use serde_json::json;
 
-use crate::harness::{FIN, changed, node, set_up};
+use crate::services::harness::{FIN, changed, node, set_up};
 
 /// Longer than any call may take.
 const FOR_EVER: Duration = Duration::from_secs(3600);

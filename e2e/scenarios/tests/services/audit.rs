@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_scenarios::cloud::{Balancer, ID, Look};
 use bowline_scenarios::{LEASE, TestCluster, is_real, scenario};
 
-use crate::harness::{self, strip};
+use crate::services::harness::{self, strip};
 
 const ORPHANS: &str = "bowline_orphaned_load_balancers{cloud=\"demo\"}";
 

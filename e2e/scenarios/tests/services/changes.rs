@@ -4,7 +4,7 @@ use bowline_scenarios::cloud::{ID, SIZE};
 use bowline_scenarios::{Setup, Sharing, TestCluster, scenario};
 use serde_json::{Value, json};
 
-use crate::harness::{join, settled};
+use crate::services::harness::{join, settled};
 
 /// Lets that change of a settled Service happen; the controller must look because of it, or not.
 async fn looks(bench: &TestCluster, what: &str, change: Value, counts: bool) {
@@ -139,7 +139,7 @@ async fn framework_case_072_the_traffic_policy_counts_and_the_members_stay() {
 
 #[scenario]
 async fn framework_case_073_the_number_of_address_families_counts() {
-    let mut bench = crate::harness::set_up(Setup {
+    let mut bench = crate::services::harness::set_up(Setup {
         sharing: Sharing::Alone,
         ..Setup::default()
     })
@@ -217,7 +217,7 @@ async fn a_removed_finalizer_is_put_back() {
         .await;
     bench
         .until("it is back", |it| {
-            it.finalizers("web") == [crate::harness::FIN]
+            it.finalizers("web") == [crate::services::harness::FIN]
         })
         .await;
 }

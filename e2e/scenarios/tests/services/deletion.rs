@@ -8,7 +8,7 @@ use bowline_scenarios::objects::{annotated, service};
 use bowline_scenarios::{TestCluster, refuse, scenario};
 use serde_json::json;
 
-use crate::harness::{self, FIN, STATUS, changed, join, settled, strip, vanish};
+use crate::services::harness::{self, FIN, STATUS, changed, join, settled, strip, vanish};
 
 #[scenario]
 async fn framework_case_060_a_finalizer_that_was_left_over_is_cleaned_up_at_the_start() {

@@ -9,7 +9,7 @@ use bowline_scenarios::{refuse, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::harness::{self, FIN, STATUS, changed};
+use crate::services::harness::{self, FIN, STATUS, changed};
 
 #[scenario]
 async fn framework_case_058_a_new_service_gets_finalizer_load_balancer_and_address() {

@@ -9,7 +9,7 @@ use bowline_simulator::journal::Entry;
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::harness::{self, FIN, STATUS};
+use crate::services::harness::{self, FIN, STATUS};
 
 #[scenario]
 async fn framework_case_066_the_clouds_word_about_the_next_try_is_kept() {

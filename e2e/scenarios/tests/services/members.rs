@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::{self, join, node};
+use crate::services::harness::{self, join, node};
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::harness::{self, changed};
+use crate::services::harness::{self, changed};
 
 const SYSTEM: &str = "/api/v1/namespaces/kube-system";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";

@@ -6,7 +6,7 @@ use bowline_scenarios::cloud::{Balancer, SIZE};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, is_real, scenario};
 
-use crate::harness::{ALONE, FIN, join, settled};
+use crate::services::harness::{ALONE, FIN, join, settled};
 
 #[scenario]
 async fn an_observer_looks_and_changes_nothing_anywhere() {

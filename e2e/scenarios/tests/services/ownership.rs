@@ -11,7 +11,7 @@ use bowline_scenarios::{LEASE, Setup, TestCluster, is_real, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::harness::{FIN, changed, node, set_up, settled};
+use crate::services::harness::{FIN, changed, node, set_up, settled};
 
 async fn two_clouds() -> TestCluster {
     let mut bench = set_up(Setup {
@@ -155,7 +155,10 @@ async fn served_then(default: Option<&str>) -> TestCluster {
 async fn a_load_balancer_that_another_default_leaves_behind_is_told_with_the_way_out_and_never_removed()
  {
     let mut bench = served_then(Some("west")).await;
-    bench.use_flags(&[crate::harness::ALONE, "--remove-orphaned-load-balancers"]);
+    bench.use_flags(&[
+        crate::services::harness::ALONE,
+        "--remove-orphaned-load-balancers",
+    ]);
     bench.stop().await;
     bench.start();
     bench

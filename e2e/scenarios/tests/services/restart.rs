@@ -6,7 +6,7 @@ use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, scenario};
 use futures::future::join_all;
 
-use crate::harness::{self, settled};
+use crate::services::harness::{self, settled};
 
 /// Ten Services that are right, and no manager.
 async fn ten_services() -> (TestCluster, Vec<String>) {

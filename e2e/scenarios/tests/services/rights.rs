@@ -10,7 +10,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 
-use crate::harness::{self, ALONE};
+use crate::services::harness::{self, ALONE};
 
 #[scenario]
 async fn framework_case_143_services_are_written_by_the_account_of_the_service_controller() {

@@ -11,7 +11,7 @@ use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, run_scenario
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 
-use crate::harness::{join, set_up};
+use crate::services::harness::{join, set_up};
 
 const SERVICES: &[&str] = &["a", "b", "c"];
 

@@ -3,7 +3,7 @@
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_kubernetes::kinds::{self, Kind};
 
-use crate::harness::{self, settled};
+use crate::services::harness::{self, settled};
 
 /// Why these scenarios stay in memory.
 const UNREADABLE: &str = "a real server cannot read such a Service itself";

@@ -8,7 +8,7 @@ use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, is_real, scenario};
 use serde_json::{Value, json};
 
-use crate::harness::{self, join, settled};
+use crate::services::harness::{self, join, settled};
 
 /// How long a slow load balancer takes.
 const SLOW: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, CloudHarness, Need};
 use bowline_simulator_talos::PlatformSpec;
 
-use crate::harness::{Harness, OFTEN};
+use crate::talos::harness::{Harness, OFTEN};
 
 const APPROVED: &str = "Approved Approved by TalosCloudControllerManager: This CSR was approved by \
                         Talos Cloud Controller Manager";

@@ -12,7 +12,7 @@ use bowline_simulator_kubernetes::fleet::Settings;
 use bowline_simulator_kubernetes::monitor;
 use bowline_simulator_talos::{MachineSpec, PlatformSpec};
 
-use crate::harness::{PLATFORM, cloud_platform};
+use crate::talos::harness::{PLATFORM, cloud_platform};
 
 /// Runs Talos.
 const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";

@@ -7,7 +7,7 @@ use bowline_scenarios::talos::{Beginning, CONTROLLERS, ENDPOINT};
 use bowline_scenarios::{TestCluster, is_real, scenario};
 use bowline_simulator_talos::{Access, PlatformSpec};
 
-use crate::harness::{Harness, METADATA_ERRORS, OFTEN};
+use crate::talos::harness::{Harness, METADATA_ERRORS, OFTEN};
 
 /// Lets some machines join, and waits until all are initialised.
 async fn join_some(harness: &Harness) {

@@ -9,7 +9,7 @@ use bowline_simulator::KubeletSpec;
 use bowline_simulator_talos::{MachineSpec, PlatformSpec, Stage};
 use serde_json::json;
 
-use crate::harness::{
+use crate::talos::harness::{
     CLUSTER, Harness, LIFECYCLE, METADATA_ERRORS, OFTEN, PLATFORM, cloud_platform, platform,
     talos_node,
 };

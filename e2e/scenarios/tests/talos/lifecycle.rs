@@ -9,7 +9,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_talos::OS_IMAGE;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, LIFECYCLE, PLATFORM};
+use crate::talos::harness::{Harness, LIFECYCLE, PLATFORM};
 
 const FLAGS: &[&str] = &["--controllers=cloud-node,cloud-node-lifecycle"];
 /// Longer than any proof of the guard takes.

@@ -6,7 +6,7 @@ use bowline_scenarios::talos::{Beginning, CloudHarness, ENDPOINT};
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_talos::Stage;
 
-use crate::harness::{Harness, cloud_platform, talos_node};
+use crate::talos::harness::{Harness, cloud_platform, talos_node};
 
 const ALLOCATE: &[&str] = &[
     "--controllers=cloud-node,node-csr-approval,node-ipam-controller",

@@ -4,7 +4,7 @@ use bowline_scenarios::objects::{addresses, labels};
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator_talos::PlatformSpec;
 
-use crate::harness::{Harness, PLATFORM, cloud_platform};
+use crate::talos::harness::{Harness, PLATFORM, cloud_platform};
 
 #[scenario]
 async fn talos_case_23_a_label_that_is_taken_away_comes_back() {

@@ -3,7 +3,7 @@
 use bowline_scenarios::objects::{labels, taints};
 use bowline_scenarios::{TestCluster, scenario};
 
-use crate::harness::{Harness, PLATFORM};
+use crate::talos::harness::{Harness, PLATFORM};
 
 const REFUSED: &str = "talosccm_config_reloads_total{result=\"refused\"}";
 const TAKEN: &str = "talosccm_config_reloads_total{result=\"taken\"}";

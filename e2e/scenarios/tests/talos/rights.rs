@@ -12,7 +12,7 @@ use bowline_scenarios::{Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 
-use crate::harness::{Harness, LIFECYCLE, OFTEN, PLATFORM, talos_node};
+use crate::talos::harness::{Harness, LIFECYCLE, OFTEN, PLATFORM, talos_node};
 
 const EVERYTHING: &[&str] = &[
     "--controllers=cloud-node,cloud-node-lifecycle,node-csr-approval,node-ipam-controller",

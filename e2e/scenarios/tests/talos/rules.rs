@@ -7,7 +7,7 @@ use bowline_scenarios::talos::{Beginning, Need};
 use bowline_simulator_talos::{MachineSpec, PlatformSpec, SystemSpec};
 use serde_json::Value;
 
-use crate::harness::{Harness, PLATFORM, cloud_platform, platform};
+use crate::talos::harness::{Harness, PLATFORM, cloud_platform, platform};
 
 fn annotation<'a>(node: &'a Value, key: &str) -> &'a Value {
     &node["metadata"]["annotations"][key]

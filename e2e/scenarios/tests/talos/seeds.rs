@@ -15,7 +15,7 @@ use bowline_simulator_talos::{Access, MachineSpec, Stage};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::harness::{Harness, OFTEN, cloud_platform};
+use crate::talos::harness::{Harness, OFTEN, cloud_platform};
 
 /// Seeds of one ordinary run.
 const SEEDS: u64 = 5;

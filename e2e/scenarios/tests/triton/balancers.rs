@@ -7,7 +7,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
-use crate::service_harness::{PREFIX, ServiceHarness, outside};
+use crate::triton::service_harness::{PREFIX, ServiceHarness, outside};
 
 const PORTMAP: &str = "cloud.tritoncompute:portmap";
 

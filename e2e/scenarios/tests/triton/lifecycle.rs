@@ -7,7 +7,7 @@ use bowline_scenarios::{TestCluster, is_real, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_triton::State;
 
-use crate::harness::{A_WHILE, Harness, name};
+use crate::triton::harness::{A_WHILE, Harness, name};
 
 /// Makes calls to the data center go wrong.
 fn fail(test: &Harness, method: &str, path: &str, action: Action) {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
 
-use crate::harness::{Harness, id};
+use crate::triton::harness::{Harness, id};
 
 const SYSTEM: &str = "kube-system";
 const SECRET: &str = "triton-cmon-client";

@@ -5,7 +5,7 @@ use bowline_scenarios::triton::section;
 use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
-use crate::harness::{A_WHILE, ACCOUNT_ID, Harness, id, label, provider_id};
+use crate::triton::harness::{A_WHILE, ACCOUNT_ID, Harness, id, label, provider_id};
 
 const BRAND: &str = "cloud.tritoncompute/brand";
 const COMPUTE_NODE: &str = "cloud.tritoncompute/compute-node";

@@ -8,8 +8,8 @@ use bowline_scenarios::scenario;
 use bowline_scenarios::triton::{role, section, shipped};
 use serde_json::{Value, json};
 
-use crate::harness::Harness;
-use crate::service_harness::PREFIX;
+use crate::triton::harness::Harness;
+use crate::triton::service_harness::PREFIX;
 
 /// A node comes, sleeps, wakes and goes; Services of every kind come and go before it.
 async fn live(test: &Harness) {

@@ -13,8 +13,8 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
-use crate::harness::{id, name};
-use crate::service_harness::{PREFIX, ServiceHarness, outside};
+use crate::triton::harness::{id, name};
+use crate::triton::service_harness::{PREFIX, ServiceHarness, outside};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 6;

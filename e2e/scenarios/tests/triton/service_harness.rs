@@ -7,7 +7,7 @@ use bowline_scenarios::objects::service;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use crate::harness::{ACCOUNT_ID, Harness, name};
+use crate::triton::harness::{ACCOUNT_ID, Harness, name};
 
 /// What annotations of Services begin with.
 pub(crate) const PREFIX: &str = "cloud.tritoncompute/";

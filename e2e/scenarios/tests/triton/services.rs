@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::harness::{id, name};
-use crate::service_harness::{PREFIX, ServiceHarness, outside};
+use crate::triton::harness::{id, name};
+use crate::triton::service_harness::{PREFIX, ServiceHarness, outside};
 
 /// Nodes with a pod that is ready.
 fn ready<'a>(nodes: &[&'a str]) -> Vec<(&'a str, Value)> {

@@ -30,7 +30,8 @@ async fn cloudscale_case_53_a_node_is_one_call_for_each_pool_and_comes_before_an
     assert_eq!(test.changes_from(mark), ["DELETE members"]);
     let mark = test.mark();
     test.delete("worker-c").await;
-    test.add_node("worker-b", crate::harness::B, 12).await;
+    test.add_node("worker-b", crate::cloudscale::harness::B, 12)
+        .await;
     test.until_members(&["11", "12"]).await;
     let changes = test.changes_from(mark);
     assert_eq!(changes, ["POST members", "DELETE members"]);

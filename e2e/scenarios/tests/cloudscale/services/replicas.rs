@@ -12,7 +12,7 @@ use futures::future::join_all;
 
 use super::crashes::{STEPS, assert_settled};
 use super::service_harness::{FINALIZER, ServiceHarness};
-use crate::harness::Harness;
+use crate::cloudscale::harness::Harness;
 
 /// The original's arguments, and terms that are short, but long enough for a busy machine.
 const FLAGS: &[&str] = &[

@@ -13,7 +13,7 @@ use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use serde_json::Value;
 
 use super::service_harness::{C, ServiceHarness, UUID, annotation, pool, uid};
-use crate::harness::Harness;
+use crate::cloudscale::harness::Harness;
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 8;

@@ -10,7 +10,7 @@ use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use serde_json::Value;
 
-use crate::harness::{A, B, Harness};
+use crate::cloudscale::harness::{A, B, Harness};
 
 pub(crate) const SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
 /// Server and node that joins later.

@@ -7,7 +7,7 @@ use bowline_scenarios::scenario;
 use serde_json::json;
 
 use super::service_harness::{FINALIZER, ServiceHarness, annotation, key, uid};
-use crate::harness::{I1, I2, I4, P1};
+use crate::exoscale::harness::{I1, I2, I4, P1};
 
 #[scenario]
 async fn exoscale_case_39_a_new_service_gets_the_originals_load_balancer_and_its_address(

@@ -9,7 +9,7 @@ use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 use serde_json::json;
 
 use super::service_harness::ServiceHarness;
-use crate::harness::{Harness, I1, I2};
+use crate::exoscale::harness::{Harness, I1, I2};
 
 /// Services that are made at once.
 const SERVICES: usize = 20;

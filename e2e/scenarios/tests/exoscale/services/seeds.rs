@@ -13,7 +13,7 @@ use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec
 use serde_json::{Value, json};
 
 use super::service_harness::{ServiceHarness, annotation, key, uid};
-use crate::harness::{Harness, I1, I2, P1, P2};
+use crate::exoscale::harness::{Harness, I1, I2, P1, P2};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 6;

@@ -1,11 +1,5 @@
 //! Talos through the whole manager: the real provider and the real manager between an API server and
 //! simulated machines, with the rights of the original's chart.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod certificates;
 mod clouds;

@@ -1,10 +1,4 @@
 //! What only one cloud does for a cluster: the cloud-chores controller, with a scripted cloud's objects.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -244,7 +238,7 @@ async fn an_api_server_that_refuses_is_tried_again() {
 
 /// What the chores of one cloud need beside what nodes do.
 fn rights() -> Vec<Value> {
-    let shipped = include_str!("../../../../deploy/rbac.yaml");
+    let shipped = include_str!("../../../deploy/rbac.yaml");
     let mut objects = bowline_simulator_kubernetes::fixture::parse("rbac.yaml", shipped).unwrap();
     objects.extend([
         json!({

@@ -1,11 +1,5 @@
 //! cloudscale.ch through the whole manager: the real provider and the real manager between an API
 //! server and a simulated cloud, with the rights of the original's service account and no others.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod faults;
 mod harness;

@@ -1,11 +1,5 @@
 //! The specification's cases of Services, end to end: the real manager in this process, an API
 //! server, and a cloud of load balancers whose every answer is scripted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod apart;
 mod audit;

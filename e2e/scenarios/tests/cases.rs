@@ -1,11 +1,5 @@
 //! The specification's cases of nodes, end to end: the real manager in this process, an API server,
 //! and clouds whose every answer is scripted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod addresses;
 mod apart;

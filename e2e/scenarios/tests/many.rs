@@ -1,11 +1,5 @@
 //! Many clouds in one cluster: all five kinds, two accounts of one of them, and machines that belong to nobody; the
 //! real providers and the real manager between an API server and simulated clouds.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod claims;
 mod describing;

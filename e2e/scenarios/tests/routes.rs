@@ -1,11 +1,5 @@
 //! The specification's cases of routes to pods, end to end: the real manager in this process, an API
 //! server, and a cloud that has routes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod cases;
 mod doubt;

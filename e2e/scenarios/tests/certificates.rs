@@ -1,12 +1,6 @@
 //! Serving certificates of kubelets, end to end: the real manager in this process, an API server, and
 //! clouds that say which addresses a machine has. On a real control plane what is approved is
 //! signed by kube-controller-manager, and what is not is not.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod clouds;
 mod exoscale;

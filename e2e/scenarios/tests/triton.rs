@@ -1,11 +1,5 @@
 //! Triton through the whole manager: the real provider and the real manager between an API server and a simulated
 //! data center, with the rights that its specification names and no others.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod balancers;
 mod harness;

@@ -1,11 +1,5 @@
 //! The specifications' cases of pod ranges, end to end: the real manager in this process, an API
 //! server, and clouds that say which networks machines are in.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod doubt;
 mod harness;

@@ -1,11 +1,5 @@
 //! The manager as a process among others: it competes for a lease, stops when it is asked to, tells
 //! people, and lives with an API server that restarts, forgets and refuses.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod accounts;
 mod election;

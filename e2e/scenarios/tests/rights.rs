@@ -1,11 +1,5 @@
 //! What the manager does with the API server, and that the originals' roles, and ours, allow all
 //! of it: as a service account with exactly these rules, refused nothing.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod story;
 
@@ -46,7 +40,7 @@ const FOR_SERVICES: &[(&str, &str)] = &[
 const CLUSTER: &str = "/api/v1/namespaces/kube-system";
 
 fn shipped() -> Vec<Value> {
-    let text = include_str!("../../../../deploy/rbac.yaml");
+    let text = include_str!("../../../deploy/rbac.yaml");
     fixture::parse("deploy/rbac.yaml", text).unwrap()
 }
 

@@ -1,11 +1,5 @@
 //! What must be known before anything is destroyed, taken or certified: the numbered cases of that specification
 //! that need a manager, end to end.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
 
 mod account;
 mod balancers;
