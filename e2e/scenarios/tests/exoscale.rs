@@ -1,6 +1,6 @@
 //! Exoscale through the whole manager: the real provider and the real manager between an API server
 //! and a simulated cloud, with the rights of the original's service account and no others.
 
-mod harness;
+pub(crate) mod harness;
 mod nodes;
-mod services;
+pub(crate) mod services;

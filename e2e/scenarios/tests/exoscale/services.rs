@@ -5,6 +5,6 @@ mod deletion;
 mod faults;
 mod rotation;
 mod seeds;
-mod service_harness;
+pub(crate) mod service_harness;
 
 use crate::exoscale::harness;

@@ -1,12 +1,5 @@
 //! Exoscale: whose a load balancer and its services are, and whose an address.
 
-#[path = "../exoscale/harness.rs"]
-#[allow(dead_code, reason = "the scenarios of the provider use more of it")]
-mod harness;
-#[path = "../exoscale/services/service_harness.rs"]
-#[allow(dead_code, reason = "the scenarios of the provider use more of it")]
-mod service_harness;
-
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::CloudHarness;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, known, service};
@@ -14,8 +7,8 @@ use bowline_scenarios::{Setup, scenario};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
 use serde_json::{Value, json};
 
-use harness::{I1, I2, P1};
-use service_harness::{ServiceHarness, key, uid};
+use crate::exoscale::harness::{I1, I2, P1};
+use crate::exoscale::services::service_harness::{FINALIZER, ServiceHarness, key, uid};
 
 const L1: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
 const NOTE: &str = "example.org/note";
@@ -122,7 +115,7 @@ async fn proof_case_17_one_that_is_no_load_balancer_any_more_at_the_switch_is_re
         &[ServiceSpec::new(&format!("{uid}-80"), P1, 80, port)],
     );
     test.change_service("web", |it| {
-        it["metadata"]["finalizers"] = json!([service_harness::FINALIZER]);
+        it["metadata"]["finalizers"] = json!([FINALIZER]);
         it["spec"]["type"] = json!("ClusterIP");
         let ports = it["spec"]["ports"].as_array_mut().unwrap();
         for port in ports {
