@@ -15,8 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_http::{Clock, Random};
-use k8s_openapi::api::core::v1::{Event, EventSource};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -31,8 +29,9 @@ use writer::Message;
 
 use crate::report::Fact;
 
-/// Events that may wait for the writer; further ones are dropped.
-pub const QUEUE_LIMIT: usize = 1000;
+/// Facts that may wait for the writer, half a kilobyte each; further ones are dropped. Events are written one at a time,
+/// so that those of many nodes that join at once are written after the nodes.
+pub const QUEUE_LIMIT: usize = 20_000;
 
 /// Bytes of a message; a cloud's error page must not fill the event store.
 const MESSAGE_LIMIT: usize = 4096;
@@ -138,21 +137,20 @@ impl Recorder {
     }
 
     /// Writes and counts an event. Returns at once, also when nothing can be written.
-    pub fn emit(&self, fact: Fact) {
-        let (kind, reason) = (fact.kind, fact.reason);
-        let event = self.build(fact);
+    pub fn emit(&self, mut fact: Fact) {
+        fact.message = shortened(fact.message);
         tracing::debug!(
             component = self.component,
-            kind = event.involved_object.kind.as_deref(),
-            name = event.involved_object.name.as_deref(),
-            reason,
-            message = event.message.as_deref(),
+            kind = fact.about.kind.as_deref(),
+            name = fact.about.name.as_deref(),
+            reason = fact.reason,
+            message = fact.message,
             "event"
         );
         let counts = &self.context.metrics.events;
-        counts.recorded(self.component, kind.as_str(), reason);
+        counts.recorded(self.component, fact.kind.as_str(), fact.reason);
         let Some(writer) = &self.writer else { return };
-        let message = Message::Event(Box::new(event));
+        let message = Message::Fact(Box::new(fact), self.context.clock.now());
         if writer.queue.try_send(message).is_err() {
             counts.dropped(self.component, "queue_full");
         }
@@ -168,38 +166,6 @@ impl Recorder {
         let wait =
             async { queue.send(Message::Flush(done)).await.is_ok() && reached.await.is_ok() };
         tokio::time::timeout(limit, wait).await.unwrap_or(false)
-    }
-
-    fn build(&self, fact: Fact) -> Event {
-        let now = self.context.clock.now();
-        let object = fact.about;
-        let object_name = object.name.as_deref().unwrap_or_default();
-        let namespace = object.namespace.as_deref().filter(|name| !name.is_empty());
-        Event {
-            metadata: ObjectMeta {
-                name: Some(
-                    self.context
-                        .names
-                        .next(object_name, now, &self.context.random),
-                ),
-                namespace: Some(namespace.unwrap_or("default").to_owned()),
-                ..ObjectMeta::default()
-            },
-            reason: Some(fact.reason.to_owned()),
-            message: Some(shortened(fact.message)),
-            type_: Some(fact.kind.as_str().to_owned()),
-            source: Some(EventSource {
-                component: Some(self.component.to_owned()),
-                host: None,
-            }),
-            reporting_component: Some(self.component.to_owned()),
-            reporting_instance: Some(String::new()),
-            first_timestamp: Some(Time(now)),
-            last_timestamp: Some(Time(now)),
-            count: Some(1),
-            involved_object: object,
-            ..Event::default()
-        }
     }
 }
 

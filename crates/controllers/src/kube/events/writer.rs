@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use http::Request;
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource as _;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::core::Status;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Action, Correlator, EventContext};
 use crate::kube::election::Fenced;
+use crate::report::Fact;
 
 /// How often a write is tried when the server cannot be reached.
 const TRIES: u32 = 12;
@@ -19,7 +27,8 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) enum Message {
-    Event(Box<Event>),
+    /// With the time of its emission.
+    Fact(Box<Fact>, Timestamp),
     Flush(oneshot::Sender<()>),
 }
 
@@ -43,8 +52,9 @@ pub(super) async fn run(
     let mut correlator = Correlator::default();
     while let Some(message) = messages.recv().await {
         match message {
-            Message::Event(event) => {
-                let action = correlator.observe(*event, context.clock.now());
+            Message::Fact(fact, emitted) => {
+                let event = event(component, &context, *fact, emitted);
+                let action = correlator.observe(event, emitted);
                 if action == Action::Drop {
                     context.metrics.events.dropped(component, "too_many");
                 } else {
@@ -56,6 +66,33 @@ pub(super) async fn run(
                 let _ = done.send(());
             }
         }
+    }
+}
+
+fn event(component: &str, context: &EventContext, fact: Fact, emitted: Timestamp) -> Event {
+    let object = fact.about;
+    let name = object.name.as_deref().unwrap_or_default();
+    let namespace = object.namespace.as_deref().filter(|name| !name.is_empty());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(context.names.next(name, emitted, &context.random)),
+            namespace: Some(namespace.unwrap_or("default").to_owned()),
+            ..ObjectMeta::default()
+        },
+        reason: Some(fact.reason.to_owned()),
+        message: Some(fact.message),
+        type_: Some(fact.kind.as_str().to_owned()),
+        source: Some(EventSource {
+            component: Some(component.to_owned()),
+            host: None,
+        }),
+        reporting_component: Some(component.to_owned()),
+        reporting_instance: Some(String::new()),
+        first_timestamp: Some(Time(emitted)),
+        last_timestamp: Some(Time(emitted)),
+        count: Some(1),
+        involved_object: object,
+        ..Event::default()
     }
 }
 
@@ -98,11 +135,9 @@ async fn perform(client: &kube::Client, action: &Action) -> WriteOutcome {
         Action::Drop => WriteOutcome::Written,
         Action::Create(event) => outcome(create(client, event).await),
         Action::Patch { patch, event } => {
-            let api = api(client, event);
             let name = event.metadata.name.as_deref().unwrap_or_default();
             let (parameters, patch) = (PatchParams::default(), Patch::Strategic(patch));
-            let call = api.patch(name, &parameters, &patch);
-            match limited(call).await {
+            match send(client, path(event).patch(name, &parameters, &patch)).await {
                 Err(Failure::Status(404, _)) => outcome(create(client, event).await),
                 other => outcome(other),
             }
@@ -117,22 +152,41 @@ enum Failure {
 }
 
 async fn create(client: &kube::Client, event: &Event) -> Result<(), Failure> {
-    limited(api(client, event).create(&PostParams::default(), event)).await
+    let body = serde_json::to_vec(event).map_err(|error| Failure::NoAnswer(error.to_string()))?;
+    send(client, path(event).create(&PostParams::default(), body)).await
 }
 
-async fn limited(call: impl Future<Output = kube::Result<Event>>) -> Result<(), Failure> {
+/// Makes a write of whose answer only the status counts.
+async fn send(
+    client: &kube::Client,
+    request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<(), Failure> {
+    let request = request.map_err(|error| Failure::NoAnswer(error.to_string()))?;
+    let call = async {
+        let response = client.send(request.map(Body::from)).await?;
+        let status = response.status();
+        // To its end, so that the connection can be used again.
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok((status, body))
+    };
     match tokio::time::timeout(CALL_LIMIT, call).await {
-        Ok(Err(kube::Error::Api(status))) => {
-            Err(Failure::Status(status.code, status.message.clone()))
-        }
-        // An answer that is no event: the server has the event all the same.
-        Ok(Ok(_) | Err(kube::Error::SerdeError(_))) => Ok(()),
+        Ok(Ok((status, _))) if status.is_success() => Ok(()),
+        Ok(Ok((status, body))) => Err(Failure::Status(status.as_u16(), message(&body))),
         Ok(Err(kube::Error::Service(error))) if error.is::<Fenced>() => Err(Failure::Fenced),
         Ok(Err(error)) => Err(Failure::NoAnswer(error.to_string())),
         Err(_) => Err(Failure::NoAnswer(format!(
             "no answer within {CALL_LIMIT:?}"
         ))),
     }
+}
+
+/// What a refusal says.
+fn message(body: &[u8]) -> String {
+    let status = serde_json::from_slice::<Status>(body);
+    status.map_or_else(
+        |_| String::from_utf8_lossy(body).trim().to_owned(),
+        |status| status.message,
+    )
 }
 
 fn outcome(result: Result<(), Failure>) -> WriteOutcome {
@@ -144,7 +198,7 @@ fn outcome(result: Result<(), Failure>) -> WriteOutcome {
     }
 }
 
-fn api(client: &kube::Client, event: &Event) -> Api<Event> {
+fn path(event: &Event) -> kube::core::Request {
     let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
-    Api::namespaced(client.clone(), namespace)
+    kube::core::Request::new(Event::url_path(&(), Some(namespace)))
 }
