@@ -12,7 +12,9 @@ use kube::api::WatchEvent;
 use kube::client::{Body, Client};
 use kube::core::Status;
 use kube::{Error, Resource, Result};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::kube::objects::DeserializeGuard;
 
@@ -80,16 +82,30 @@ where
     }
 }
 
+/// An event whose object is not looked into.
+#[derive(Deserialize)]
+struct Unread<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
 /// An event about an object that cannot be read, or a refusal without an event around it.
 fn decode_broken<K>(line: &[u8]) -> Option<Result<Event<K>>>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
 {
-    if let Ok(event) = serde_json::from_slice::<Event<K>>(line) {
-        return Some(Ok(event));
-    }
-    let status = serde_json::from_slice::<Status>(line).ok()?;
-    Some(Err(Error::Api(status.boxed())))
+    let Ok(Unread { r#type, object }) = serde_json::from_slice(line) else {
+        let status = serde_json::from_slice::<Status>(line).ok()?;
+        return Some(Err(Error::Api(status.boxed())));
+    };
+    let object = serde_json::from_str(object.get()).ok()?;
+    Some(Ok(match r#type {
+        "ADDED" => WatchEvent::Added(object),
+        "MODIFIED" => WatchEvent::Modified(object),
+        "DELETED" => WatchEvent::Deleted(object),
+        _ => return None,
+    }))
 }
 
 /// The lines of a body.
@@ -204,10 +220,13 @@ mod tests {
                 Ok(
                     "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"},\"spec\":{\"taints\":1}}}\n",
                 ),
-                Ok("{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"b\"}}}\n"),
+                Ok(
+                    "{\"object\":{\"metadata\":{\"name\":\"b\"},\"spec\":{\"taints\":1}},\"type\":\"ADDED\"}\n",
+                ),
+                Ok("{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"c\"}}}\n"),
             ],
         );
-        assert_eq!(names(&client).await, ["a broken", "b"]);
+        assert_eq!(names(&client).await, ["a broken", "b broken", "c"]);
     }
 
     #[tokio::test]
