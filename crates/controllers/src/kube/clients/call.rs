@@ -73,9 +73,8 @@ impl Calls {
         }
         let method = request.method().as_str().to_owned();
         // Events are written one after another, and hold up nothing else.
-        let is_event = request.uri().path().contains("/events");
-        let writes = self.writes.as_ref();
-        let writes = writes.filter(|_| !is_event && !reads(request.method()));
+        let is_limited = !reads(request.method()) && !is_event(request.uri());
+        let writes = self.writes.as_ref().filter(|_| is_limited);
         let permit = self.wait(&method, writes).await;
         if let Some(bytes) = request.body().size_hint().exact() {
             self.metrics.rest.sent(&method, &self.host, bytes);
@@ -172,6 +171,11 @@ impl Calls {
 
 fn reads(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Whether it is about events: `/api/v1/namespaces/NAMESPACE/events`.
+fn is_event(uri: &http::Uri) -> bool {
+    uri.path().split('/').nth(5) == Some("events")
 }
 
 /// The same request once more, if its body can be had twice.

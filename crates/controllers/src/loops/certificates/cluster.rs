@@ -13,6 +13,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Resource};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -158,24 +160,28 @@ impl ClusterReader {
             Api::namespaced_with(self.client.clone(), NAMESPACE, &resource::<EndpointSlice>());
         let params = ListParams::default().labels(ITS_SLICES).limit(MOST_OBJECTS);
         let slices: Vec<DynamicObject> = api.list(&params).await?.items;
-        let endpoints = slices.iter().flat_map(|it| list(&it.data["endpoints"]));
-        Ok(endpoints.flat_map(|it| texts(&it["addresses"])).collect())
+        let endpoints = slices.iter().map(|it| read(&it.data["endpoints"]));
+        let endpoints: Vec<Vec<Endpoint>> = endpoints.collect::<kube::Result<_>>()?;
+        let addresses = endpoints.into_iter().flatten();
+        Ok(addresses.flat_map(|it| it.addresses).collect())
     }
 
     async fn service(&self) -> kube::Result<Names> {
         let api = Api::namespaced_with(self.client.clone(), NAMESPACE, &resource::<Service>());
         let service: DynamicObject = api.get(SERVICE).await?;
         let spec = &service.data["spec"];
-        let one = spec["clusterIP"].as_str().into_iter();
-        Ok(one.chain(texts(&spec["clusterIPs"])).collect())
+        let one: Option<String> = read(&spec["clusterIP"])?;
+        let all: Vec<String> = read(&spec["clusterIPs"])?;
+        Ok(one.into_iter().chain(all).collect())
     }
 
     async fn ranges(&self) -> kube::Result<Names> {
         let api = Api::all_with(self.client.clone(), &resource::<ServiceCIDR>());
         let params = ListParams::default().limit(MOST_OBJECTS);
         let all: Vec<DynamicObject> = api.list(&params).await?.items;
-        let ranges = all.iter().flat_map(|it| texts(&it.data["spec"]["cidrs"]));
-        Ok(ranges.collect())
+        let ranges = all.iter().map(|it| read(&it.data["spec"]["cidrs"]));
+        let ranges: Vec<Vec<String>> = ranges.collect::<kube::Result<_>>()?;
+        Ok(ranges.into_iter().flatten().collect())
     }
 }
 
@@ -184,12 +190,17 @@ fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    addresses: Vec<String>,
 }
 
-fn texts(value: &Value) -> impl Iterator<Item = &str> {
-    list(value).iter().filter_map(Value::as_str)
+/// What stands there, and nothing where it is absent. What cannot be read is an error, never nothing: fewer names would be
+/// reserved.
+fn read<T: DeserializeOwned + Default>(value: &Value) -> kube::Result<T> {
+    let read = Option::<T>::deserialize(value).map_err(kube::Error::SerdeError)?;
+    Ok(read.unwrap_or_default())
 }
 
 /// What was known before counts on; without it nothing is known.
@@ -209,4 +220,21 @@ fn problem(what: &str, error: &dyn Display) -> String {
 /// The role does not allow it, or the server does not know it: neither passes by itself.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_never_nothing() {
+        assert_eq!(read::<Vec<String>>(&Value::Null).unwrap(), [""; 0]);
+        assert_eq!(read::<Vec<String>>(&json!(["a"])).unwrap(), ["a"]);
+        for wrong in [json!("a"), json!([1]), json!({})] {
+            assert!(read::<Vec<String>>(&wrong).is_err(), "{wrong}");
+        }
+        let wrong = json!([{ "addresses": ["10.0.0.1"] }, { "addresses": "10.0.0.2" }]);
+        assert!(read::<Vec<Endpoint>>(&wrong).is_err());
+    }
 }
