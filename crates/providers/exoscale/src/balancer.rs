@@ -170,7 +170,9 @@ impl LoadBalancers {
             return Err(CloudError::new(CloudErrorKind::Conflict, message));
         }
         // What came of it is seen at the next look.
-        self.shared.api.delete_load_balancer(id).await?;
+        let deleted = self.shared.api.delete_load_balancer(id).await;
+        self.shared.observer.wrote(&orphan.service_uid);
+        deleted?;
         Ok(())
     }
 }

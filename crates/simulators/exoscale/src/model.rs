@@ -224,17 +224,17 @@ pub(super) struct Addresses {
     balancers: u32,
 }
 
-/// Where instances have their addresses: the range for benchmarks, as those for documentation are too
-/// small for thousands.
-const INSTANCES: (Ipv4Addr, u32) = (Ipv4Addr::new(198, 18, 0, 0), 1 << 17);
-/// Where load balancers have theirs: the ranges for documentation.
-const BALANCERS: [Ipv4Addr; 3] = [
-    Ipv4Addr::new(203, 0, 113, 0),
-    Ipv4Addr::new(198, 51, 100, 0),
-    Ipv4Addr::new(192, 0, 2, 0),
+/// Where instances have their addresses: the first half of the range for benchmarks, as those for
+/// documentation are too small for thousands.
+const INSTANCES: (Ipv4Addr, u32) = (Ipv4Addr::new(198, 18, 0, 0), 1 << 16);
+/// Where load balancers have theirs, each with the number of its hosts: the ranges for documentation, and the
+/// second half of the range for benchmarks.
+const BALANCERS: [(Ipv4Addr, u32); 4] = [
+    (Ipv4Addr::new(203, 0, 113, 0), 254),
+    (Ipv4Addr::new(198, 51, 100, 0), 254),
+    (Ipv4Addr::new(192, 0, 2, 0), 254),
+    (Ipv4Addr::new(198, 19, 0, 0), 65_534),
 ];
-/// Hosts of such a range that are given out.
-const HOSTS: u32 = 254;
 
 impl Addresses {
     /// Notes an address that somebody chose.
@@ -273,15 +273,14 @@ impl Addresses {
 
     /// An address for a load balancer; none if all are taken.
     pub(super) fn balancer(&mut self) -> Option<Ipv4Addr> {
-        loop {
-            let range = BALANCERS.get(usize::try_from(self.balancers / HOSTS).ok()?)?;
-            let host = self.balancers % HOSTS + 1;
+        let hosts = BALANCERS.iter().flat_map(|(range, hosts)| {
+            (1..=*hosts).map(|host| Ipv4Addr::from(u32::from(*range) + host))
+        });
+        let mut rest = hosts.skip(usize::try_from(self.balancers).ok()?);
+        rest.find(|address| {
             self.balancers += 1;
-            let address = Ipv4Addr::from(u32::from(*range) + host);
-            if self.taken.insert(address.into()) {
-                return Some(address);
-            }
-        }
+            self.taken.insert((*address).into())
+        })
     }
 }
 

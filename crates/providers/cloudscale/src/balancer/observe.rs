@@ -5,16 +5,13 @@
 //! again, unless the Service has written something since it was asked for. What cannot be read is
 //! an error and never absence.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
 pub(crate) use bowline_http::Freshness;
-use bowline_http::{CachedRead, Generation};
+use bowline_http::{CachedRead, OwnWrites};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::plan::{Seen, SeenPool};
@@ -34,61 +31,38 @@ pub(crate) struct Observer {
     listeners: CachedRead<Listing<Listener>>,
     monitors: CachedRead<Listing<Monitor>>,
     floating_ips: CachedRead<Listing<FloatingIp>>,
-    /// Counts writes.
-    now: Generation,
-    /// Lists from before that are not used.
-    oldest: AtomicU64,
-    /// The last write for each Service, by uid. Only those that are younger than a kept list
-    /// matter.
-    writes: Mutex<BTreeMap<String, (u64, Instant)>>,
+    /// What was written for Services.
+    writes: OwnWrites,
 }
 
 impl Observer {
     pub(crate) fn new(api: Api) -> Self {
-        let now = Generation::default();
+        let writes = OwnWrites::new(SNAPSHOT_AGE);
+        let now = writes.generation();
         Self {
             api,
-            balancers: CachedRead::sharing(&now),
-            pools: CachedRead::sharing(&now),
-            listeners: CachedRead::sharing(&now),
-            monitors: CachedRead::sharing(&now),
-            floating_ips: CachedRead::sharing(&now),
-            now,
-            oldest: AtomicU64::new(0),
-            writes: Mutex::default(),
+            balancers: CachedRead::sharing(now),
+            pools: CachedRead::sharing(now),
+            listeners: CachedRead::sharing(now),
+            monitors: CachedRead::sharing(now),
+            floating_ips: CachedRead::sharing(now),
+            writes,
         }
     }
 
     /// Something was written for that Service, or may have been.
     pub(crate) fn wrote(&self, service_uid: &str) {
-        let number = self.now.advance();
-        let now = Instant::now();
-        let mut writes = self.writes();
-        writes.retain(|_, (_, at)| now.duration_since(*at) <= SNAPSHOT_AGE);
-        writes.insert(service_uid.to_owned(), (number, now));
+        self.writes.wrote(service_uid);
     }
 
     /// No list from before now is used again, for whichever Service: another token saw it, or it
     /// shows what is gone.
     pub(crate) fn forget(&self) {
-        let number = self.now.advance();
-        self.oldest.store(number, Ordering::SeqCst);
+        self.writes.forget();
     }
 
     pub(crate) fn freshness(&self, service_uid: &str) -> Freshness {
-        let oldest = self.oldest.load(Ordering::SeqCst);
-        let last = self
-            .writes()
-            .get(service_uid)
-            .map_or(0, |(number, _)| *number);
-        Freshness {
-            generation: Some(last.max(oldest)),
-            since: Instant::now().checked_sub(SNAPSHOT_AGE),
-        }
-    }
-
-    fn writes(&self) -> MutexGuard<'_, BTreeMap<String, (u64, Instant)>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writes.freshness(service_uid)
     }
 
     pub(crate) async fn balancers(

@@ -103,11 +103,13 @@ impl ExoscaleActions {
     async fn carry(&mut self, id: StepId, step: &Step) -> Result<StepOutcome, CloudError> {
         let action = self.actions[id].clone();
         let outcome = match self.under_way.remove(&id) {
-            Some(UnderWay::Operation(waiting, lock)) => self.look(&action, waiting, lock).await?,
-            Some(UnderWay::Confirming(since)) => self.confirm(&action, since).await?,
-            None => self.begin(step, &action).await?,
+            Some(UnderWay::Operation(waiting, lock)) => self.look(&action, waiting, lock).await,
+            Some(UnderWay::Confirming(since)) => self.confirm(&action, since).await,
+            None => self.begin(step, &action).await,
         };
-        Ok(match outcome {
+        // It has been begun, or has ended.
+        self.shared.observer.wrote(&self.request.service.uid);
+        Ok(match outcome? {
             Outcome::Done => StepOutcome::Done,
             Outcome::Wait(what, after, under_way) => {
                 if let Some(under_way) = under_way {

@@ -1,17 +1,20 @@
 //! Finds the load balancers of a Service.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bowline_core::{
-    BalancerRequest, DraftError, Notice, OwnershipVerdict, Problem, TAKE_OVER, consent,
-    hands_over_to, not_ours,
+    BalancerRequest, DraftError, Notice, OwnershipVerdict, Problem, SERVICE_MARK, Service,
+    TAKE_OVER, consent, hands_over_to, not_ours, service_mark,
 };
 use uuid::Uuid;
 
 use super::LoadBalancers;
 use super::notices::{self, external_is_gone, external_named};
 use super::observe::all_readable;
-use super::ownership::{By, Claim, Lack, OwnershipContext, is_adopted, is_unmarked, shows};
+use super::ownership::{
+    By, Claim, Lack, OwnershipContext, SERVICE_LABEL, is_adopted, is_unmarked, label_value, shows,
+};
 use super::record::{MOST_ATTACHED, Record};
 use super::settings::table::{ID, NAME};
 use super::settings::{self, External, Settings, default_name, invalid};
@@ -179,15 +182,28 @@ impl LoadBalancers {
         if own && !known.request.service.ingress.is_empty() {
             return Ok(Ok(found));
         }
-        let Some(all) = self.shared.observer.all_if_allowed().await? else {
+        let uid = &known.request.service.uid;
+        let Some(all) = self.shared.observer.recent_if_allowed(uid).await? else {
             return Ok(Ok(found));
         };
         let id = found.balancer.as_ref().map(|it| it.id);
-        let left = all.items.into_iter();
-        found.left = left
-            .filter(|it| Some(it.id) != id && is_left(known, it))
-            .collect();
+        let others = all.items.iter().filter(|it| Some(it.id) != id);
+        found.left = self.read_each(others, |it| is_left(known, it)).await?;
         Ok(Ok(found))
+    }
+
+    /// Those of a list for which that is true, and still is when they are read by their ids.
+    async fn read_each<'l>(
+        &self,
+        listed: impl Iterator<Item = &'l LoadBalancer>,
+        is_wanted: impl Fn(&LoadBalancer) -> bool,
+    ) -> Result<Vec<LoadBalancer>, DraftError> {
+        let mut read = Vec::new();
+        for listed in listed.filter(|it| is_wanted(it)) {
+            let there = self.shared.observer.read(listed.id).await?;
+            read.extend(there.filter(|it| is_wanted(it)));
+        }
+        Ok(read)
     }
 
     async fn find_external(
@@ -220,10 +236,18 @@ impl LoadBalancers {
     ) -> Result<Result<Found, Problem>, DraftError> {
         let service = &known.request.service;
         let name = settings.balancer_name(service);
-        let all = self.shared.observer.all_if_allowed().await?;
-        let all = all.map(|it| it.items).unwrap_or_default();
+        let observer = &self.shared.observer;
+        // Another Service may have the name that this one asks for since a moment ago.
+        let all = match settings.name {
+            Some(_) => observer.all_if_allowed().await?.map(Arc::new),
+            None => observer.recent_if_allowed(&service.uid).await?,
+        };
+        let all = all.unwrap_or_default();
+        let candidates = Candidates::of(known.request, settings);
+        let candidates = self.read_each(all.items.iter(), |it| candidates.include(it));
+        let candidates = candidates.await?;
         let mut ours = Vec::new();
-        for balancer in &all {
+        for balancer in &candidates {
             let claim = self
                 .decide(known, true, |it| it.claim(balancer, settings))
                 .await?;
@@ -239,7 +263,7 @@ impl LoadBalancers {
             if found.notices.is_empty() {
                 found.notices.push(notices::adopted(best));
             }
-            let left = all.iter().filter(|it| it.id != best.id);
+            let left = candidates.iter().filter(|it| it.id != best.id);
             found.left = left.filter(|it| is_left(known, it)).cloned().collect();
             return Ok(Ok(found));
         }
@@ -250,7 +274,9 @@ impl LoadBalancers {
             let there = self.find_external(settings).await?;
             return Ok(there.and_then(|it| attach(known, it, None)));
         }
-        if all.iter().any(|it| it.name == name) {
+        let asked_for = all.items.iter().filter(|_| settings.name.is_some());
+        let mut there = asked_for.chain(&candidates);
+        if there.any(|it| it.name == name) {
             let (key, value) = (NAME.key, settings.name.clone());
             let value = value.unwrap_or_else(|| default_name(&service.uid));
             return Ok(Err(not_ours(key, &value)));
@@ -307,7 +333,8 @@ impl LoadBalancers {
                 by_ports: true,
             });
         }
-        let Some(all) = self.shared.observer.all_if_allowed().await? else {
+        let uid = &known.request.service.uid;
+        let Some(all) = self.shared.observer.recent_if_allowed(uid).await? else {
             return Ok(doomed);
         };
         if doomed.is_empty() {
@@ -319,10 +346,15 @@ impl LoadBalancers {
             let by_name = settings.external != External::No && named.is_none();
             by_name && settings.name.as_deref() == Some(&it.name)
         };
-        for balancer in all.items {
-            if Some(balancer.id) == named {
-                continue;
-            }
+        let candidates = Candidates::of(known.request, settings);
+        let others = all.items.iter().filter(|it| Some(it.id) != named);
+        let others = self.read_each(others, |it| {
+            let mut services = it.services.items.iter();
+            candidates.include(it)
+                || is_named(it)
+                || services.any(|it| known.context(false).is_surely_ours(it))
+        });
+        for balancer in others.await? {
             let manages = self.goes(known, &balancer, settings).await?;
             let by_ports = manages || is_named(&balancer);
             let mut services = balancer.services.items.iter();
@@ -376,6 +408,48 @@ fn attach(
         return Err(notices::attached_too_often());
     }
     Ok(Found::attached(balancer, notice))
+}
+
+/// Which load balancers a Service may turn out to manage, besides those that its annotations name by id: those that
+/// name it, those that it names, and those of Services that hand theirs over to it. Each is then judged by itself
+/// ([`OwnershipContext::claim`]).
+struct Candidates<'a> {
+    /// The name that the Service gives it.
+    name: Option<&'a String>,
+    label: String,
+    default_name: String,
+    mark: String,
+    /// The Services that hand theirs over to this one.
+    givers: Vec<&'a Service>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(request: &'a BalancerRequest, settings: &'a Settings) -> Self {
+        let service = &*request.service;
+        let givers = request.all.iter().map(|it| &**it);
+        let gives = |it: &&Service| hands_over_to(it).as_ref() == Some(&service.key);
+        Self {
+            name: settings.name.as_ref(),
+            label: label_value(&service.uid),
+            default_name: default_name(&service.uid),
+            mark: label_value(&service_mark(&service.key)),
+            givers: givers.filter(gives).collect(),
+        }
+    }
+
+    fn include(&self, balancer: &LoadBalancer) -> bool {
+        let label = |key: &str| balancer.labels.get(key);
+        let is_givers = |it: &&Service| {
+            label(SERVICE_LABEL) == Some(&label_value(&it.uid))
+                || balancer.name == default_name(&it.uid)
+                || settings::id_of(it) == Some(balancer.id)
+        };
+        label(SERVICE_LABEL) == Some(&self.label)
+            || label(SERVICE_MARK) == Some(&self.mark)
+            || balancer.name == self.default_name
+            || self.name == Some(&balancer.name)
+            || self.givers.iter().any(is_givers)
+    }
 }
 
 /// Whether it was made for the Service, so that it goes when the Service uses another one.

@@ -1,30 +1,48 @@
 //! Reads what the cloud has. A failed read is an error, never absence.
+//!
+//! One list serves many Services. It shows which load balancers may be a Service's; each of those is read by its id
+//! before anything is concluded.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_core::{CloudError, CloudErrorKind};
+use bowline_http::{CachedRead, OwnWrites};
 use tracing::info;
 use uuid::Uuid;
 
 use crate::api::{Api, Listing, LoadBalancer};
+use crate::instances::LIST_AGE;
 
 pub(crate) struct Observer {
     api: Api,
+    balancers: CachedRead<Listing<LoadBalancer>>,
+    /// What was written for Services.
+    writes: OwnWrites,
     /// Each fallback is reported once.
     reported_no_list: AtomicBool,
 }
 
 impl Observer {
     pub(crate) fn new(api: Api) -> Self {
+        let writes = OwnWrites::new(LIST_AGE);
         Self {
             api,
+            balancers: CachedRead::sharing(writes.generation()),
+            writes,
             reported_no_list: AtomicBool::new(false),
         }
     }
 
     /// Other credentials may see more.
     pub(crate) fn forget(&self) {
+        self.writes.forget();
         self.reported_no_list.store(false, Ordering::Relaxed);
+    }
+
+    /// Something was written for that Service, or may have been.
+    pub(crate) fn wrote(&self, service_uid: &str) {
+        self.writes.wrote(service_uid);
     }
 
     /// A load balancer by its id; none only by the cloud's answer about this very one.
@@ -49,7 +67,21 @@ impl Observer {
 
     /// The same, or none if the role does not allow it: the original does without.
     pub(crate) async fn all_if_allowed(&self) -> Result<Option<Listing<LoadBalancer>>, CloudError> {
-        match self.all().await {
+        self.if_allowed(self.all().await)
+    }
+
+    /// The same, as a list that is not older than [`LIST_AGE`] shows them, nor than the last write for that Service.
+    pub(crate) async fn recent_if_allowed(
+        &self,
+        service_uid: &str,
+    ) -> Result<Option<Arc<Listing<LoadBalancer>>>, CloudError> {
+        let fresh = self.writes.freshness(service_uid);
+        let list = self.balancers.get(fresh, |_| self.all()).await;
+        self.if_allowed(list.map(|it| it.value))
+    }
+
+    fn if_allowed<T>(&self, list: Result<T, CloudError>) -> Result<Option<T>, CloudError> {
+        match list {
             Ok(list) => Ok(Some(list)),
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 if !self.reported_no_list.swap(true, Ordering::Relaxed) {

@@ -281,11 +281,9 @@ impl<'a> OwnershipContext<'a> {
 
     /// Whether it is this Service's by its name or by what is remembered, wherever it is.
     pub(crate) fn is_surely_ours(&self, service: &LoadBalancerService) -> bool {
-        let context = Self {
-            by_ports: false,
-            ..*self
-        };
-        context.owner(service) == ServiceOwner::Ours
+        let is_anothers = || self.others().any(|it| is_named_by(service, &it.uid));
+        is_named_by(service, &self.service().uid)
+            || self.record.services.contains(&service.id) && !is_anothers()
     }
 
     /// Whose that service is, or what must be known first.
