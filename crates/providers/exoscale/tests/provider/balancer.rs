@@ -1,5 +1,6 @@
 //! Load balancers of Services.
 
+mod calls;
 mod create;
 mod external;
 mod faults;
