@@ -83,9 +83,14 @@ impl Reply {
 
     /// The body as a JSON list, item by item: one that cannot be read is one error.
     pub fn items<T: DeserializeOwned>(&self) -> Result<Vec<Result<T, BadItem>>, CallError> {
+        Ok(self.each(&self.texts()?))
+    }
+
+    /// The body as a JSON list, each item as the text that it is.
+    pub fn texts(&self) -> Result<Vec<&str>, CallError> {
         let items: Vec<&RawValue> =
             serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))?;
-        Ok(self.each(&items))
+        Ok(items.into_iter().map(RawValue::get).collect())
     }
 
     /// The same for a list under a key of an object (`{"instances": […]}`) where a server leaves out empty lists: a
@@ -115,14 +120,15 @@ impl Reply {
             let reason = format!("there is no list under {key}");
             return Err(self.not_understood(&reason));
         };
+        let items: Vec<&str> = items.into_iter().map(RawValue::get).collect();
         Ok(self.each(&items))
     }
 
     /// Reads each item from the text itself: a tree of a whole list takes many times its size.
-    fn each<T: DeserializeOwned>(&self, items: &[&RawValue]) -> Vec<Result<T, BadItem>> {
+    fn each<T: DeserializeOwned>(&self, items: &[&str]) -> Vec<Result<T, BadItem>> {
         let numbered = items.iter().enumerate();
         let read = numbered.map(|(position, item)| {
-            serde_json::from_str(item.get()).map_err(|error| BadItem {
+            serde_json::from_str(item).map_err(|error| BadItem {
                 position,
                 reason: self.subject.redactor.text(&error.to_string()),
                 object: name_of(item),
@@ -151,8 +157,8 @@ impl Reply {
 }
 
 /// What an item calls itself, if it can be read that far.
-fn name_of(item: &RawValue) -> Option<String> {
-    let item: Value = serde_json::from_str(item.get()).ok()?;
+fn name_of(item: &str) -> Option<String> {
+    let item: Value = serde_json::from_str(item).ok()?;
     let mut names = ["id", "uuid", "name"]
         .iter()
         .filter_map(|key| item.get(*key)?.as_str());

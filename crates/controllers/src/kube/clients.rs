@@ -41,6 +41,7 @@ pub use server_names::ServerNames;
 
 use bucket::bucket;
 use call::Calls;
+use connection::ApiService;
 use in_flight::WritesInFlight;
 
 /// Identity of the watches and of the API server's health poll.
@@ -174,7 +175,7 @@ impl Clients {
 
     fn client(
         &self,
-        connection: &Client,
+        connection: &ApiService,
         identity: &str,
         token: Option<Arc<accounts::Token>>,
         fence: Option<&Fence>,

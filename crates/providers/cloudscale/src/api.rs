@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::{CallError, HttpClient, Route};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -56,15 +57,15 @@ impl Api {
     pub(crate) async fn servers(&self) -> Result<ServerList, CloudError> {
         let reply = self.http.get(Route::new(SERVERS)).send().await;
         let reply = reply.map_err(about_a_collection)?;
-        let items = reply.json::<Vec<Value>>()?;
-        Ok(ServerList::read(items))
+        Ok(ServerList::read(&reply.texts()?))
     }
 
     /// `GET /v1/servers/<uuid>`. Not found is the cloud's answer about this very server.
     pub(crate) async fn server(&self, id: ServerId) -> Result<Server, CloudError> {
         let route = Route::new(SERVER).with("id", id.to_string());
         let reply = self.http.get(route).send().await?;
-        let server = Server::read(reply.json()?).map_err(CloudError::from)?;
+        let server =
+            Server::read(reply.json::<Box<RawValue>>()?.get()).map_err(CloudError::from)?;
         if server.id == id {
             Ok(server)
         } else {
@@ -76,13 +77,13 @@ impl Api {
     async fn list<T: Resource>(&self, route: Route) -> Result<Listing<T>, CloudError> {
         let reply = self.http.get(route).send().await;
         let reply = reply.map_err(about_a_collection)?;
-        Ok(Listing::read(reply.json::<Vec<Value>>()?))
+        Ok(Listing::read(&reply.texts()?))
     }
 
     /// One item. Not found is the cloud's answer about this very item.
     async fn read<T: Resource>(&self, route: Route) -> Result<T, CloudError> {
         let reply = self.http.get(route).send().await?;
-        read(&reply.json()?).map_err(|bad| CloudError::from(&bad))
+        read(reply.json::<Box<RawValue>>()?.get()).map_err(|bad| CloudError::from(&bad))
     }
 
     /// A new item. An answer that is not the item is as good as a lost one.

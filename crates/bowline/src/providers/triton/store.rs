@@ -70,7 +70,7 @@ impl Store {
             Failure::Kubernetes(format!("no client for the cluster: {why}"))
         })?;
         Ok(Self {
-            client: connection.root().clone(),
+            client: connection.client().clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })

@@ -11,12 +11,12 @@ use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
-use kube::Client;
 use kube::client::Body;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceExt as _};
 
 use super::accounts::Token;
+use super::connection::{AnyBody, ApiService};
 use super::in_flight::{Permit, WritesInFlight};
 use crate::kube::election::{Fence, Fenced};
 use crate::metrics::Metrics;
@@ -38,7 +38,7 @@ pub struct DeadlineExceeded;
 /// The calls of one client.
 #[derive(Clone)]
 pub(super) struct Calls {
-    pub(super) connection: Client,
+    pub(super) connection: ApiService,
     pub(super) agent: HeaderValue,
     pub(super) token: Option<Arc<Token>>,
     pub(super) bucket: Option<Arc<Bucket>>,
@@ -134,12 +134,13 @@ impl Calls {
         method: &str,
         deadline: Instant,
         permit: Option<&Permit>,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<AnyBody>, BoxError> {
         // As late as possible: the wait for the bucket, or a pause, may have outlasted the lease.
         self.may(request.method())?;
         let from = Instant::now();
-        let result = match timeout_at(deadline, self.connection.send(request)).await {
-            Ok(result) => result.map_err(BoxError::from),
+        let answer = self.connection.clone().oneshot(request);
+        let result = match timeout_at(deadline, answer).await {
+            Ok(result) => result,
             Err(_) => Err(DeadlineExceeded.into()),
         };
         let status = result
@@ -157,7 +158,7 @@ impl Calls {
 
     fn limited(
         &self,
-        response: Response<Body>,
+        response: Response<AnyBody>,
         method: &str,
         end: Option<Instant>,
     ) -> Response<LimitedBody> {
@@ -189,7 +190,7 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 /// How long to wait before trying again; none if the server did not ask for it, or too late.
-fn come_back(response: &Response<Body>, deadline: Instant) -> Option<Duration> {
+fn come_back(response: &Response<AnyBody>, deadline: Instant) -> Option<Duration> {
     let status = response.status();
     if !matches!(
         status,
@@ -221,7 +222,7 @@ fn end(uri: &http::Uri, deadline: Instant) -> Option<Instant> {
 
 /// A body that must be read to its end before the deadline.
 pub(super) struct LimitedBody {
-    body: Body,
+    body: AnyBody,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -234,7 +235,7 @@ impl http_body::Body for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+            return Poll::Ready(frame);
         }
         match &mut self.timer {
             Some(timer) => {

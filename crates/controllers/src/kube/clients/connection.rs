@@ -1,14 +1,17 @@
 //! How the API server is reached: kubeconfig, `--master` or the pod's own account.
 
 use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules, Transport};
-use http::{Request, Uri};
+use bytes::Bytes;
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rustls_pki_types::ServerName;
-use tower::{BoxError, ServiceBuilder};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 
 use super::ServerNames;
 
@@ -113,11 +116,16 @@ fn own_proxy(kubeconfig: &Kubeconfig) -> Option<Uri> {
     cluster.cluster.as_ref()?.proxy_url.as_ref()?.parse().ok()
 }
 
+/// What makes requests and brings answers: below a client, without the queue that one has.
+pub(super) type ApiService = BoxCloneSyncService<Request<Body>, Response<AnyBody>, BoxError>;
+pub(super) type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
+
 /// A way to the API server, shared by all clients.
 #[derive(Clone)]
 pub struct Connection {
-    root: Client,
-    bare: Client,
+    client: Client,
+    root: ApiService,
+    bare: ApiService,
     host: String,
     namespace: String,
     names: ServerNames,
@@ -152,9 +160,9 @@ impl Connection {
         let stranger = without_credentials(config);
         let root = connector(config).map_err(failed)?;
         let bare = connector(&stranger).map_err(failed)?;
-        let opened = Self::from_clients(
-            client(config, root).map_err(failed)?,
-            client(&stranger, bare).map_err(failed)?,
+        let opened = Self::from_services(
+            service(config, root).map_err(failed)?,
+            service(&stranger, bare).map_err(failed)?,
             config,
         );
         Ok(opened.noting(config, shown))
@@ -170,17 +178,18 @@ impl Connection {
     /// Over a connector that exists: in simulated runs, [`Connector::simulated`]. TLS is the connector's.
     pub fn over(config: &Config, connector: Connector) -> Result<Self, ConnectionError> {
         let failed = |error| setup(config, error);
-        Ok(Self::from_clients(
-            client(config, connector.clone()).map_err(failed)?,
-            client(&without_credentials(config), connector).map_err(failed)?,
+        Ok(Self::from_services(
+            service(config, connector.clone()).map_err(failed)?,
+            service(&without_credentials(config), connector).map_err(failed)?,
             config,
         ))
     }
 
-    /// From clients that exist: `root` with credentials, `bare` without.
-    pub fn from_clients(root: Client, bare: Client, config: &Config) -> Self {
+    /// From services that exist: `root` with credentials, `bare` without.
+    pub(super) fn from_services(root: ApiService, bare: ApiService, config: &Config) -> Self {
         let namespace = config.default_namespace.clone();
         Self {
+            client: Client::new(root.clone(), namespace.clone()),
             root,
             bare,
             host: host(config),
@@ -204,11 +213,15 @@ impl Connection {
     }
 
     /// With credentials, but without limits, deadline and user agent: for commands that ask once.
-    pub fn root(&self) -> &Client {
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn root(&self) -> &ApiService {
         &self.root
     }
 
-    pub(super) fn bare(&self) -> &Client {
+    pub(super) fn bare(&self) -> &ApiService {
         &self.bare
     }
 }
@@ -237,7 +250,7 @@ fn without_credentials(config: &Config) -> Config {
     config
 }
 
-fn client(config: &Config, connector: Connector) -> Result<Client, kube::Error> {
+fn service(config: &Config, connector: Connector) -> Result<ApiService, kube::Error> {
     let http: Transport =
         hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
@@ -249,5 +262,19 @@ fn client(config: &Config, connector: Connector) -> Result<Client, kube::Error> 
         })
         .map_err(BoxError::from)
         .service(http);
-    Ok(Client::new(service, config.default_namespace.clone()))
+    Ok(erased(service))
+}
+
+/// The same service, of the type that all have.
+pub(super) fn erased<S, B>(service: S) -> ApiService
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let service = service.map_err(Into::into);
+    let boxed = |body: B| body.map_err(Into::into).boxed_unsync();
+    BoxCloneSyncService::new(service.map_response(move |it: Response<B>| it.map(boxed)))
 }

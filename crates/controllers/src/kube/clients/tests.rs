@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
+use super::connection::{ApiService, erased};
 use super::*;
 use crate::kube::election::{Elector, Fenced, LeaseCandidate, LeaseName, Timing};
 
@@ -57,13 +58,12 @@ impl Server {
         }
     }
 
-    fn client(&self, authorization: &'static str) -> Client {
+    fn service(&self, authorization: &'static str) -> ApiService {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        erased(tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
             async move { server.answer(request, authorization).await }
-        });
-        Client::new(service, "default")
+        }))
     }
 
     async fn answer(
@@ -88,6 +88,8 @@ impl Server {
             body: serde_json::from_slice(&body.collect_bytes().await?).unwrap_or_default(),
         };
         self.seen.lock().unwrap().push(seen.clone());
+        // Whoever else sends at this moment does so before the answer.
+        tokio::task::yield_now().await;
         let response = Response::builder();
         match (self.script)(&seen) {
             Reply::Json(status, value) => Ok(response.status(status).body(whole(&value))?),
@@ -106,8 +108,8 @@ impl Server {
 
     fn clients(&self, limits: Limits, service_accounts: bool) -> Clients {
         let config = Config::new("https://api.example:6443".parse().unwrap());
-        let (root, bare) = (self.client("root"), self.client("nobody"));
-        let connection = Connection::from_clients(root, bare, &config);
+        let (root, bare) = (self.service("root"), self.service("nobody"));
+        let connection = Connection::from_services(root, bare, &config);
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         Clients::new(
             connection,
@@ -475,7 +477,7 @@ fn accounts_server(exists: bool) -> Server {
 /// The fence of a lease nobody has won yet, and what wins it.
 fn election(server: &Server) -> Elector {
     Elector::new(LeaseCandidate {
-        client: server.client("election"),
+        client: Client::new(server.service("election"), "default"),
         lease: LeaseName {
             namespace: "kube-system".to_owned(),
             name: "manager".to_owned(),
@@ -869,7 +871,7 @@ async fn the_server_shows_the_name_that_the_kubeconfig_expects() {
         let master = format!("https://127.0.0.1:{port}");
         let config = load_config(path.to_str().unwrap(), &master).await.unwrap();
         let connection = Connection::open(&config, ProxyRules::default()).unwrap();
-        let api = Api::<Node>::all(connection.root().clone());
+        let api = Api::<Node>::all(connection.client().clone());
         answers.push(api.get("n1").await.is_ok());
     }
     assert_eq!(answers, [true, false, false]);

@@ -27,7 +27,8 @@ pub(crate) struct BadItem {
 }
 
 impl BadItem {
-    fn new(kind: &'static str, value: &Value, reason: String) -> Self {
+    fn new(kind: &'static str, text: &str, reason: String) -> Self {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
         let uuid = |value: Option<&Value>| Uuid::try_parse(value?.as_str()?).ok();
         Self {
             kind,
@@ -64,10 +65,10 @@ pub(crate) struct Listing<T> {
 }
 
 impl<T: Resource> Listing<T> {
-    pub(crate) fn read(values: Vec<Value>) -> Self {
-        let (mut items, mut bad) = (Vec::with_capacity(values.len()), Vec::new());
-        for value in values {
-            match read(&value) {
+    pub(crate) fn read(texts: &[&str]) -> Self {
+        let (mut items, mut bad) = (Vec::with_capacity(texts.len()), Vec::new());
+        for text in texts {
+            match read(text) {
                 Ok(item) => items.push(item),
                 Err(item) => bad.push(item),
             }
@@ -76,8 +77,9 @@ impl<T: Resource> Listing<T> {
     }
 }
 
-pub(crate) fn read<T: Resource>(value: &Value) -> Result<T, BadItem> {
-    T::deserialize(value).map_err(|error| BadItem::new(T::KIND, value, error.to_string()))
+pub(crate) fn read<T: Resource>(text: &str) -> Result<T, BadItem> {
+    let read = serde_json::from_str(text);
+    read.map_err(|error| BadItem::new(T::KIND, text, error.to_string()))
 }
 
 /// What is missing or null has its default.

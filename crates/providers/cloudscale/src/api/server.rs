@@ -57,6 +57,16 @@ pub(crate) struct BadServer {
 }
 
 impl BadServer {
+    fn new(text: &str, reason: String) -> Self {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        Self {
+            id: text("uuid").and_then(ServerId::parse),
+            name: text("name").map(str::to_owned),
+            reason,
+        }
+    }
+
     fn called(&self) -> String {
         match (&self.id, &self.name) {
             (Some(id), _) => id.to_string(),
@@ -73,18 +83,10 @@ impl From<BadServer> for CloudError {
 }
 
 impl Server {
-    pub(crate) fn read(value: Value) -> Result<Self, BadServer> {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let (id, name) = (
-            text("uuid").and_then(|uuid| ServerId::parse(&uuid)),
-            text("name"),
-        );
-        let bad = |reason: String| BadServer {
-            id,
-            name: name.clone(),
-            reason,
-        };
-        let raw: RawServer = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+    pub(crate) fn read(text: &str) -> Result<Self, BadServer> {
+        let bad = |reason: String| BadServer::new(text, reason);
+        let raw: RawServer = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        let id = raw.uuid.as_deref().and_then(ServerId::parse);
         let id = id.ok_or_else(|| bad("it has no valid uuid".to_owned()))?;
         let interfaces: Result<Vec<_>, String> =
             raw.interfaces.into_iter().map(Interface::read).collect();
@@ -140,9 +142,9 @@ pub(crate) struct ServerList {
 }
 
 impl ServerList {
-    pub(crate) fn read(items: Vec<Value>) -> Self {
+    pub(crate) fn read(texts: &[&str]) -> Self {
         let mut list = Self::default();
-        for item in items {
+        for item in texts {
             match Server::read(item) {
                 Ok(server) => {
                     list.servers.insert(server.id, server);
@@ -156,6 +158,7 @@ impl ServerList {
 
 #[derive(Deserialize)]
 struct RawServer {
+    uuid: Option<String>,
     name: Option<String>,
     status: Option<String>,
     zone: Option<Slug>,
@@ -202,6 +205,12 @@ mod tests {
 
     const UUID: &str = "3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613";
 
+    fn read(items: &[Value]) -> ServerList {
+        let texts: Vec<String> = items.iter().map(Value::to_string).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        ServerList::read(&texts)
+    }
+
     fn shown(server: &Server) -> Vec<(bool, Vec<&str>)> {
         server
             .interfaces
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_documented_server_is_read() {
-        let server = Server::read(json!({
+        let text = json!({
             "href": "https://api.cloudscale.ch/v1/servers/x", "uuid": UUID, "name": "worker-a",
             "created_at": "2026-02-03T08:15:30.123456Z", "status": "running",
             "zone": {"slug": "rma1"},
@@ -230,8 +239,8 @@ mod tests {
                 {"type": "private", "addresses": [
                     {"version": 4, "address": "10.20.0.11", "gateway": null, "subnet": {}}]}],
             "tags": {}
-        }))
-        .unwrap();
+        });
+        let server = Server::read(&text.to_string()).unwrap();
         assert_eq!(
             (server.id.to_string().as_str(), server.name.as_str()),
             (UUID, "worker-a")
@@ -259,13 +268,14 @@ mod tests {
             json!({"uuid": UUID, "zone": {}, "flavor": {"slug": null}, "interfaces": [null],
                    "new": {"field": [1]}}),
         ] {
-            let server = Server::read(value).unwrap();
+            let server = Server::read(&value.to_string()).unwrap();
             assert_eq!((server.name.as_str(), server.zone.as_str()), ("", ""));
             assert_eq!((server.status, server.interfaces.len()), (Status::Other, 0));
         }
         let interfaces = json!([{"type": "private"}, {"type": "private", "addresses": null},
             {"addresses": [null, {}, {"address": null}, {"address": "10.0.0.1"}]}]);
-        let server = Server::read(json!({"uuid": UUID, "interfaces": interfaces})).unwrap();
+        let server =
+            Server::read(&json!({"uuid": UUID, "interfaces": interfaces}).to_string()).unwrap();
         let none = || (false, vec![]);
         assert_eq!(shown(&server), [none(), none(), (false, vec!["10.0.0.1"])]);
     }
@@ -288,7 +298,7 @@ mod tests {
             (json!(null), "without a uuid"),
             (json!([]), "without a uuid"),
         ] {
-            let bad = Server::read(value).unwrap_err();
+            let bad = Server::read(&value.to_string()).unwrap_err();
             assert!(bad.to_string().contains(wanted), "{bad}");
         }
     }
@@ -296,7 +306,7 @@ mod tests {
     #[test]
     fn one_bad_server_leaves_the_others() {
         let other = "b7e4d0a1-95c3-4f62-8a17-0c6e2d9f4b58";
-        let list = ServerList::read(vec![
+        let list = read(&[
             json!({"uuid": UUID, "name": "worker-a"}),
             json!({"uuid": other, "name": "worker-b", "interfaces": "none"}),
             json!(null),
@@ -348,7 +358,7 @@ mod tests {
         #[test]
         fn a_list_loses_no_item_however_broken(items in proptest::collection::vec(any_json(), 0..6)) {
             let count = items.len();
-            let list = ServerList::read(items);
+            let list = read(&items);
             prop_assert!(list.unreadable.len() + list.servers.len() <= count);
             prop_assert!(list.unreadable.len() + usize::from(!list.servers.is_empty()) >= count.min(1));
         }

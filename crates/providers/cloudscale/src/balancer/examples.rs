@@ -24,7 +24,7 @@ pub(super) fn host(number: u8, zone: &str, addresses: &[&str]) -> Host {
         .iter()
         .map(|address| json!({"address": address, "subnet": {"uuid": SUBNET}}))
         .collect();
-    let server = Server::read(json!({
+    let server = Server::read(&json!({
         "uuid": format!("00000000-0000-4000-8000-{number:012}"),
         "name": format!("node-{number}"),
         "status": "running",
@@ -33,7 +33,7 @@ pub(super) fn host(number: u8, zone: &str, addresses: &[&str]) -> Host {
             {"type": "public", "addresses": [{"address": "203.0.113.1", "subnet": {"uuid": SUBNET}}]},
             {"type": "private", "addresses": private},
         ],
-    }));
+    }).to_string());
     Host {
         node: format!("node-{number}"),
         server: server.unwrap(),

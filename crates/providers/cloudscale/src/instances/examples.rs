@@ -20,14 +20,17 @@ pub(super) fn server(name: &str, interfaces: &[(bool, &[&str])]) -> Server {
             json!({"type": kind, "addresses": addresses})
         })
         .collect();
-    Server::read(json!({
-        "uuid": format!("00000000-0000-4000-8000-{number:012x}"),
-        "name": name,
-        "status": "running",
-        "zone": {"slug": "rma1"},
-        "flavor": {"slug": "flex-8-4"},
-        "interfaces": interfaces,
-    }))
+    Server::read(
+        &json!({
+            "uuid": format!("00000000-0000-4000-8000-{number:012x}"),
+            "name": name,
+            "status": "running",
+            "zone": {"slug": "rma1"},
+            "flavor": {"slug": "flex-8-4"},
+            "interfaces": interfaces,
+        })
+        .to_string(),
+    )
     .unwrap()
 }
 
