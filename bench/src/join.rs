@@ -171,21 +171,8 @@ pub(crate) async fn initialise(site: &Site, program: &Program) -> Result<(Run, P
     let after = process.usage()?;
     let led = seen.led.or(seen.first).context("nobody led")?;
     let last = seen.last.context("no node was initialised")?;
-    let run = Run {
-        start_kb: at_lead.resident_kb,
-        service_writes: counts.services,
-        start_seconds: (led - begun).as_secs_f64(),
-        seconds: (last - led).as_secs_f64(),
-        cpu_start: at_lead.cpu.as_secs_f64(),
-        cpu_join: at_end.saturating_sub(at_lead.cpu).as_secs_f64(),
-        cpu_events: after.cpu.saturating_sub(at_end).as_secs_f64(),
-        peak_kb: after.peak_kb,
-        resident_kb: after.resident_kb,
-        cloud_calls: counts.cloud_calls,
-        node_writes: counts.nodes,
-        conflicts: counts.conflicts,
-        events: counts.events,
-    };
+    let times = ((led - begun).as_secs_f64(), (last - led).as_secs_f64());
+    let run = Run::of(times, &at_lead, at_end, &after, counts);
     Ok((run, process))
 }
 

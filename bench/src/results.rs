@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bowline_http::Clock;
 use serde::{Deserialize, Serialize};
+
+use crate::counts::Counts;
+use crate::process::Usage;
 
 /// Where results are kept, from the root of the repository.
 pub(crate) const FOLDER: &str = "bench/results";
@@ -79,6 +83,32 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Of a program that was started and began after so many seconds, and ended after so many: what it used when it
+    /// began, its CPU time at the end, and what it used when it was quiet.
+    pub(crate) fn of(
+        (start_seconds, seconds): (f64, f64),
+        begun: &Usage,
+        ended: Duration,
+        quiet: &Usage,
+        counts: Counts,
+    ) -> Self {
+        Self {
+            start_seconds,
+            seconds,
+            cpu_start: begun.cpu.as_secs_f64(),
+            cpu_join: ended.saturating_sub(begun.cpu).as_secs_f64(),
+            cpu_events: quiet.cpu.saturating_sub(ended).as_secs_f64(),
+            start_kb: begun.resident_kb,
+            peak_kb: quiet.peak_kb,
+            resident_kb: quiet.resident_kb,
+            cloud_calls: counts.cloud_calls,
+            node_writes: counts.nodes,
+            conflicts: counts.conflicts,
+            events: counts.events,
+            service_writes: counts.services,
+        }
+    }
+
     pub(crate) fn cpu(&self) -> f64 {
         self.cpu_start + self.cpu_join + self.cpu_events
     }

@@ -73,26 +73,14 @@ impl Services<'_> {
         watching.abort();
         published?;
         let seconds = begun.elapsed().as_secs_f64();
-        let cpu_join = process.usage()?.cpu.saturating_sub(used.cpu);
-        let counts = join::quiet(plane, before).await?;
+        let at_end = process.usage()?.cpu;
+        let mut counts = join::quiet(plane, before).await?;
+        // Without ours, which create them.
+        counts.services = counts.services.saturating_sub(self.count as u64);
         let after = process.usage()?;
         process.kill().await?;
-        Ok(Run {
-            start_seconds: joined.start_seconds,
-            seconds,
-            cpu_start: used.cpu.as_secs_f64(),
-            cpu_join: cpu_join.as_secs_f64(),
-            cpu_events: after.cpu.saturating_sub(used.cpu + cpu_join).as_secs_f64(),
-            start_kb: used.resident_kb,
-            peak_kb: after.peak_kb,
-            resident_kb: after.resident_kb,
-            cloud_calls: counts.cloud_calls,
-            node_writes: counts.nodes,
-            conflicts: counts.conflicts,
-            events: counts.events,
-            // Without ours, which create them.
-            service_writes: counts.services.saturating_sub(self.count as u64),
-        })
+        let times = (joined.start_seconds, seconds);
+        Ok(Run::of(times, &used, at_end, &after, counts))
     }
 }
 
