@@ -34,6 +34,14 @@ fn age(node: &Node) -> Age {
     (node.created, node.uid.clone())
 }
 
+/// Whether both versions of a Node are the same to the index.
+fn is_same(before: &Node, after: &Node) -> bool {
+    let shown = |it: &Node| (it.created, it.is_uninitialized());
+    before.uid == after.uid
+        && before.provider_id == after.provider_id
+        && shown(before) == shown(after)
+}
+
 impl Machines {
     /// Those of these Nodes.
     pub(crate) fn of<'a>(nodes: impl IntoIterator<Item = &'a Arc<Node>>) -> Self {
@@ -56,6 +64,12 @@ impl Machines {
     }
 
     fn take(&self, nodes: &Nodes, change: &NodeChange) {
+        // Most changes are heartbeats.
+        if let (Some(before), Some(after)) = (&change.before, &change.after)
+            && is_same(before, after)
+        {
+            return;
+        }
         // Who cannot be read lives, and shows what it showed.
         let is_unreadable = matches!(nodes.find(&change.key), Found::Unreadable);
         let mut state = self.lock();
