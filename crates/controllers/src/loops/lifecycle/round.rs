@@ -34,8 +34,9 @@ struct Base {
 impl LifecycleController {
     /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
     pub(super) async fn clear_ready(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
-        let ready = self.owned(cloud).into_iter().filter(|it| !needs_look(it));
-        stream::iter(ready.filter_map(|node| Some((without_shutdown(&node.taints)?, node))))
+        let ready = self.nodes.all().into_iter().filter(|it| !needs_look(it));
+        let tainted = ready.filter_map(|node| Some((without_shutdown(&node.taints)?, node)));
+        stream::iter(tainted.filter(|(_, node)| self.owners.owns(cloud, node)))
             .for_each_concurrent(self.options.concurrent_syncs, |(taints, node)| async move {
                 if !stop.is_cancelled() {
                     self.set_taints(node, taints).await;
@@ -46,9 +47,16 @@ impl LifecycleController {
 
     /// Looks at the machines of nodes that are not Ready.
     pub(super) async fn round(&self, cloud: &InstanceBatcher, stop: &CancellationToken) {
-        let nodes = self.owned(cloud);
-        let count = nodes.len();
-        let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
+        let nodes = self.nodes.all();
+        let owns = |it: &&Arc<Node>| self.owners.owns(cloud, it);
+        let suspects = nodes.iter().filter(|it| needs_look(it)).filter(owns);
+        let suspects: Vec<Arc<Node>> = suspects.cloned().collect();
+        // How many there are counts only beside one that may be gone.
+        let count = if suspects.is_empty() {
+            0
+        } else {
+            nodes.iter().filter(owns).count()
+        };
         self.forget_others(cloud, &suspects);
         let account = AccountKey::of(cloud.cloud());
         self.state(cloud).look_with(account);
@@ -130,11 +138,6 @@ impl LifecycleController {
                 }
             })
             .await;
-    }
-
-    fn owned(&self, cloud: &InstanceBatcher) -> Vec<Arc<Node>> {
-        let nodes = self.nodes.all().into_iter();
-        nodes.filter(|it| self.owners.owns(cloud, it)).collect()
     }
 
     async fn act(

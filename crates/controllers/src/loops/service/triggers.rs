@@ -238,12 +238,14 @@ impl ServiceController {
             begun: Instant::now(),
             latency: self.parts.metrics.services.node_latency.clone(),
         });
+        let planned = self.states.planned();
         let clouds = self.clouds.names().all().iter();
         let rosters: Vec<(&CloudName, Roster)> = clouds
+            .filter(|cloud| planned.iter().any(|(_, of, _)| of == *cloud))
             .map(|cloud| (cloud, self.clouds.roster(cloud, &nodes)))
             .collect();
         let troubled: BTreeSet<ServiceKey> = self.states.troubled().into_iter().collect();
-        for (key, cloud, before) in self.states.planned() {
+        for (key, cloud, before) in planned {
             let follows = self.clouds.balancers(&cloud);
             if follows.is_some_and(|it| !it.has_members()) {
                 // It follows its machines by itself, but what was wrong may have been about nodes.
