@@ -1,7 +1,7 @@
 //! Decides what becomes of an event: written, counted onto an earlier one, or dropped.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -39,7 +39,8 @@ pub enum Action {
     Drop,
 }
 
-type Key = Vec<String>;
+/// The digest of what makes events the same. The texts themselves would take several kilobytes for each object.
+type Key = u64;
 
 /// The memory of what was recorded before.
 #[derive(Debug)]
@@ -105,35 +106,33 @@ impl Correlator {
     /// From the tenth distinct message on, all further ones share one event; the first nine keep
     /// their own.
     fn combine(&mut self, mut event: Event, now: Timestamp) -> (Event, Key) {
-        let mut key = source_key(&event);
-        key.push(event.reason.clone().unwrap_or_default());
+        let key = digest((source_key(&event), &event.reason));
         let message = event.message.clone().unwrap_or_default();
-        let digest = digest(&message);
+        let text = digest(&message);
         let combined = match self.kinds.get_mut(&key) {
             Some(kind) if since(kind.last, now) <= COMBINE_WINDOW => {
                 kind.last = now;
                 let full = kind.messages.len() + 1 >= COMBINE_FROM;
                 if !full {
-                    kind.messages.insert(digest);
+                    kind.messages.insert(text);
                 }
-                !kind.messages.contains(&digest)
+                !kind.messages.contains(&text)
             }
             _ => {
-                let messages = BTreeSet::from([digest]);
+                let messages = BTreeSet::from([text]);
                 let kind = Kind {
                     messages,
                     last: now,
                 };
-                self.kinds.insert(key.clone(), kind);
+                self.kinds.insert(key, kind);
                 false
             }
         };
         if combined {
             event.message = Some(format!("{COMBINED}{message}"));
-        } else {
-            key.push(message);
+            return (event, key);
         }
-        (event, key)
+        (event, digest((key, text)))
     }
 
     fn count(&mut self, mut event: Event, key: Key) -> Event {
@@ -171,7 +170,7 @@ impl Correlator {
 fn source_key(event: &Event) -> Key {
     let object = &event.involved_object;
     let component = event.source.as_ref().and_then(|s| s.component.as_ref());
-    [
+    digest([
         component,
         object.api_version.as_ref(),
         object.kind.as_ref(),
@@ -179,16 +178,13 @@ fn source_key(event: &Event) -> Key {
         object.name.as_ref(),
         object.uid.as_ref(),
         event.type_.as_ref(),
-    ]
-    .into_iter()
-    .map(|part| part.cloned().unwrap_or_default())
-    .collect()
+    ])
 }
 
 /// The same in every run, unlike a map's hasher.
-fn digest(message: &str) -> u64 {
+fn digest(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    message.hash(&mut hasher);
+    of.hash(&mut hasher);
     hasher.finish()
 }
 
