@@ -80,7 +80,7 @@ pub use file::{Background, SmallFile};
 pub use keyed_mutex::{KeyedGuard, KeyedMutex};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
-pub use own_writes::OwnWrites;
+pub use own_writes::{OwnWrites, Writing};
 pub use page::{PAGES, Page, pages};
 pub use peers::PeerCertificates;
 pub use pipe::{PipeListener, Pipes};

@@ -50,6 +50,12 @@ impl OwnWrites {
         writes.insert(uid.to_owned(), (number, now));
     }
 
+    /// Something is being written for that one: it counts as written when the answer is dropped, also if whoever waits
+    /// for the cloud is cancelled.
+    pub fn writing<'a>(&'a self, uid: &'a str) -> Writing<'a> {
+        Writing { writes: self, uid }
+    }
+
     /// No list from before now is used again, for whomever.
     pub fn forget(&self) {
         let number = self.generation.advance();
@@ -68,6 +74,19 @@ impl OwnWrites {
 
     fn writes(&self) -> MutexGuard<'_, BTreeMap<String, (u64, Instant)>> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A write under way.
+#[derive(Debug)]
+pub struct Writing<'a> {
+    writes: &'a OwnWrites,
+    uid: &'a str,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.writes.wrote(self.uid);
     }
 }
 
@@ -102,5 +121,17 @@ mod tests {
         assert_eq!([list("b").await, list("a").await], [3, 3]);
         writes.forget();
         assert_eq!([list("b").await, list("a").await], [4, 4]);
+        let writing = async {
+            let _writing = writes.writing("a");
+            std::future::pending::<()>().await;
+        };
+        let mut writing = Box::pin(writing);
+        assert!(futures::poll!(&mut writing).is_pending());
+        drop(writing);
+        assert_eq!(
+            [list("b").await, list("a").await],
+            [4, 5],
+            "it was cancelled"
+        );
     }
 }

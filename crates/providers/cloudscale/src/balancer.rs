@@ -175,8 +175,8 @@ impl LoadBalancers {
         if found.is_changing() {
             return Err(busy("is changing and stays for now"));
         }
+        let _writing = self.shared.observer.writing(&orphan.service_uid);
         let result = self.shared.api.delete_load_balancer(id).await;
-        self.shared.observer.wrote(&orphan.service_uid);
         result.map_err(CloudError::from)
     }
 }

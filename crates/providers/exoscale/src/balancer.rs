@@ -170,9 +170,8 @@ impl LoadBalancers {
             return Err(CloudError::new(CloudErrorKind::Conflict, message));
         }
         // What came of it is seen at the next look.
-        let deleted = self.shared.api.delete_load_balancer(id).await;
-        self.shared.observer.wrote(&orphan.service_uid);
-        deleted?;
+        let _writing = self.shared.observer.writing(&orphan.service_uid);
+        self.shared.api.delete_load_balancer(id).await?;
         Ok(())
     }
 }

@@ -79,10 +79,10 @@ impl CloudscaleActions {
             Some(id) if action.writes() => Some(self.shared.locks.lock(id).await),
             _ => None,
         };
+        let (shared, uid) = (Arc::clone(&self.shared), self.service_uid.clone());
+        let writing = action.writes().then(|| shared.observer.writing(&uid));
         let progress = self.act(step, &action).await;
-        if action.writes() {
-            self.shared.observer.wrote(&self.service_uid);
-        }
+        drop(writing);
         drop(lock);
         // Another Service may ask for the same name or id at once: no list that still shows what is
         // gone says that it is somebody else's.

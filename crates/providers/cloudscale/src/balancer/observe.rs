@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
 pub(crate) use bowline_http::Freshness;
-use bowline_http::{CachedRead, OwnWrites};
+use bowline_http::{CachedRead, OwnWrites, Writing};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use uuid::Uuid;
 
@@ -50,9 +50,9 @@ impl Observer {
         }
     }
 
-    /// Something was written for that Service, or may have been.
-    pub(crate) fn wrote(&self, service_uid: &str) {
-        self.writes.wrote(service_uid);
+    /// Something is being written for that Service.
+    pub(crate) fn writing<'a>(&'a self, service_uid: &'a str) -> Writing<'a> {
+        self.writes.writing(service_uid)
     }
 
     /// No list from before now is used again, for whichever Service: another token saw it, or it

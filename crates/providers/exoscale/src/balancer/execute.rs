@@ -102,14 +102,15 @@ impl ExoscaleActions {
 
     async fn carry(&mut self, id: StepId, step: &Step) -> Result<StepOutcome, CloudError> {
         let action = self.actions[id].clone();
+        let (shared, service) = (Arc::clone(&self.shared), Arc::clone(&self.request.service));
+        // It is begun, or ends.
+        let _writing = shared.observer.writing(&service.uid);
         let outcome = match self.under_way.remove(&id) {
-            Some(UnderWay::Operation(waiting, lock)) => self.look(&action, waiting, lock).await,
-            Some(UnderWay::Confirming(since)) => self.confirm(&action, since).await,
-            None => self.begin(step, &action).await,
+            Some(UnderWay::Operation(waiting, lock)) => self.look(&action, waiting, lock).await?,
+            Some(UnderWay::Confirming(since)) => self.confirm(&action, since).await?,
+            None => self.begin(step, &action).await?,
         };
-        // It has been begun, or has ended.
-        self.shared.observer.wrote(&self.request.service.uid);
-        Ok(match outcome? {
+        Ok(match outcome {
             Outcome::Done => StepOutcome::Done,
             Outcome::Wait(what, after, under_way) => {
                 if let Some(under_way) = under_way {

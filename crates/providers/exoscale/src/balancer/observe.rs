@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline_core::{CloudError, CloudErrorKind};
-use bowline_http::{CachedRead, OwnWrites};
+use bowline_http::{CachedRead, OwnWrites, Writing};
 use tracing::info;
 use uuid::Uuid;
 
@@ -40,9 +40,9 @@ impl Observer {
         self.reported_no_list.store(false, Ordering::Relaxed);
     }
 
-    /// Something was written for that Service, or may have been.
-    pub(crate) fn wrote(&self, service_uid: &str) {
-        self.writes.wrote(service_uid);
+    /// Something is being written for that Service.
+    pub(crate) fn writing<'a>(&'a self, service_uid: &'a str) -> Writing<'a> {
+        self.writes.writing(service_uid)
     }
 
     /// A load balancer by its id; none only by the cloud's answer about this very one.
