@@ -1,7 +1,5 @@
 //! The floor: the two writes that every initialisation needs, by a client that decides nothing.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use bowline_simulator::KubeletSpec;
 use kube::Client;
@@ -10,16 +8,25 @@ use tokio::time::Instant;
 
 use crate::nodes::{each, follow};
 use crate::plane::Plane;
+use crate::process::Usage;
 use crate::progress::Progress;
 use crate::requests::{self, MERGE, STRATEGIC};
 
-/// How long it takes a bare client with the manager's own account to make them for all nodes, with
-/// [`requests::IN_FLIGHT`] under way. The nodes are watched meanwhile, as they are in a run.
+/// What the two writes cost for all nodes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Floor {
+    pub(crate) seconds: f64,
+    /// CPU seconds of this process. Of the client alone only where the API server is a process of its own.
+    pub(crate) cpu: f64,
+}
+
+/// Lets a bare client with the manager's own account make them, with [`requests::IN_FLIGHT`] under way. The nodes
+/// are watched meanwhile, as they are in a run.
 pub(crate) async fn measure(
     plane: &Plane,
     client: &Client,
     kubelets: &[KubeletSpec],
-) -> Result<Duration> {
+) -> Result<Floor> {
     let mut follower = follow(&plane.admin).await?;
     let progress = Progress::new("written by the bare client", kubelets.len());
     let one = async |kubelet: &KubeletSpec| {
@@ -30,12 +37,14 @@ pub(crate) async fn measure(
         progress.step();
         anyhow::Ok(())
     };
-    let begun = Instant::now();
+    let cpu = || Usage::of(std::process::id()).map(|usage| usage.cpu.as_secs_f64());
+    let (begun, used) = (Instant::now(), cpu()?);
     each(kubelets, one).await.context("the floor")?;
-    let time = begun.elapsed();
+    let seconds = begun.elapsed().as_secs_f64();
     // It has written what has to be written.
     follower.until(kubelets.len()).await?;
-    Ok(time)
+    let cpu = cpu()? - used;
+    Ok(Floor { seconds, cpu })
 }
 
 /// Three addresses, as most clouds give.

@@ -13,7 +13,7 @@ use bowline_simulator::sandbox::SimulatorKind;
 
 use crate::clouds::Cloud;
 use crate::counts::Counts;
-use crate::floor;
+use crate::floor::{self, Floor};
 use crate::heartbeats::Heartbeats;
 use crate::nodes::{self, Follower, Seen, follow};
 use crate::plane::{self, Plane, Where};
@@ -39,14 +39,14 @@ pub(crate) struct Join<'a> {
 
 /// One round: the floor, and each program's run.
 struct Round {
-    floor: f64,
+    floor: Floor,
     run: Run,
     peer: Option<Run>,
 }
 
 impl Round {
     fn ratio(&self) -> f64 {
-        self.run.seconds / self.floor
+        self.run.seconds / self.floor.seconds
     }
 }
 
@@ -99,7 +99,8 @@ impl Join<'_> {
             what,
             cloud: self.kind.server.name.to_owned(),
             count: self.nodes,
-            floor: round.floor,
+            floor: round.floor.seconds,
+            floor_cpu: round.floor.cpu,
             run: round.run,
             peer: round.peer,
         };
@@ -113,8 +114,7 @@ impl Join<'_> {
         nodes::register(plane, &cloud.kubelets).await?;
         let client = plane::client(&site.kubeconfig).await?;
         let floor = floor::measure(plane, &client, &cloud.kubelets).await?;
-        let floor = floor.as_secs_f64();
-        say(&format!("floor {floor:.2} s"));
+        say(&format!("floor {:.2} s", floor.seconds));
         nodes::remove(plane, &cloud.kubelets).await?;
         let run = joined(site, self.program).await?;
         let peer = match self.peer {
@@ -135,7 +135,7 @@ impl Join<'_> {
             nodes::remove(&site.plane, &site.cloud.kubelets).await?;
         }
         let peer = (runs.len() > 1).then(|| runs.remove(1));
-        let (floor, run) = (0.0, runs.remove(0));
+        let (floor, run) = (Floor::default(), runs.remove(0));
         Ok(Round { floor, run, peer })
     }
 }

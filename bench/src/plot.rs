@@ -289,6 +289,7 @@ mod tests {
                 cloud: "exoscale".to_owned(),
                 count: *count,
                 floor: 2.0,
+                floor_cpu: 0.0,
                 run: Run {
                     seconds: 2.2,
                     cpu_join: 0.4,

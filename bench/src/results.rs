@@ -43,6 +43,9 @@ pub(crate) struct Row {
     pub(crate) count: usize,
     /// Seconds of the bare client; 0 where there is none.
     pub(crate) floor: f64,
+    /// Its CPU seconds.
+    #[serde(default)]
+    pub(crate) floor_cpu: f64,
     pub(crate) run: Run,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) peer: Option<Run>,

@@ -45,6 +45,7 @@ impl Services<'_> {
             cloud: self.kind.server.name.to_owned(),
             count: self.count,
             floor: 0.0,
+            floor_cpu: 0.0,
             run: runs.remove(0),
             peer,
         };

@@ -145,6 +145,14 @@ pub(crate) fn head(place: Where, kubernetes: &str, flags: &str) {
 pub(crate) fn print(row: &Row, place: Where) -> Vec<String> {
     let name = name(row);
     line(&name, row, &row.run, &cells(row, &row.run, place));
+    if row.what == What::Join && place == Where::Real {
+        println!(
+            "{:27} CPU of the bare client, which only writes: {:.2} s; ours {:.2} times that",
+            "",
+            row.floor_cpu,
+            row.run.cpu() / row.floor_cpu
+        );
+    }
     if let Some(peer) = &row.peer {
         let cells = cells(row, peer, place).map(|cell| Cell { most: None, ..cell });
         line("  peer", row, peer, &cells);
@@ -293,6 +301,7 @@ mod tests {
             cloud: cloud.to_owned(),
             count,
             floor: 1.0,
+            floor_cpu: 0.0,
             run,
             peer: None,
         }
