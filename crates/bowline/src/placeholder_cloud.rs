@@ -153,9 +153,7 @@ impl Balancers for PlaceholderCloud {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use bowline_core::{Claim, Ready};
+    use bowline_core::{Claim, Ready, StringMap};
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
@@ -172,8 +170,8 @@ mod tests {
             resource_version: "1".into(),
             created: Timestamp::UNIX_EPOCH,
             deleting: false,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
+            labels: StringMap::new(),
+            annotations: StringMap::new(),
             provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
             pod_cidrs: Vec::new(),
             taints: Vec::new(),

@@ -111,7 +111,7 @@ pub use node::selector::{Selector, SelectorError};
 pub use node::taints::{with_shutdown, without_shutdown, without_uninitialized};
 pub use node::{
     AddressKind, CONTROL_PLANE_LABEL, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready,
-    SHUTDOWN_TAINT, Taint, UNINITIALIZED_TAINT,
+    SHUTDOWN_TAINT, StringMap, Taint, UNINITIALIZED_TAINT,
 };
 pub use node::{metadata, owner_annotation};
 pub use ownership::Ownership;

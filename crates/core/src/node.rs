@@ -12,10 +12,10 @@ pub(crate) mod provider_id;
 pub(crate) mod selector;
 pub(crate) mod taints;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use litemap::LiteMap;
 
 /// Marks a node that no cloud has looked at yet; its presence, not its value or effect, counts.
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -25,6 +25,10 @@ pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 /// The kubelet's `--node-ip`, written by the kubelet.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// Labels or annotations of an object of which there are thousands: in order, in one allocation. A `BTreeMap` takes
+/// three times as much memory.
+pub type StringMap = LiteMap<String, String>;
 
 /// The parts of a Node object that decisions are made of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,9 +44,9 @@ pub struct Node {
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `metadata.labels`.
-    pub labels: BTreeMap<String, String>,
+    pub labels: StringMap,
     /// `metadata.annotations`.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: StringMap,
     /// `spec.providerID`, if it is set and not empty.
     pub provider_id: Option<String>,
     /// `spec.podCIDRs`, in order and as written.

@@ -4,11 +4,11 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use bowline_core::error_chain;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
@@ -27,6 +27,8 @@ const REDIRECTS: u32 = 4;
 const ERROR_TEXT: usize = 1000;
 /// How much of a body a trace shows: a dozen objects, not a list of a thousand.
 const TRACED_BODY: usize = 16 * 1024;
+/// Memory for an answer before it has come; a server that lies costs no more.
+const MOST_RESERVED: usize = 1024 * 1024;
 
 /// A call in the form in which it is sent.
 pub(crate) struct Prepared {
@@ -237,9 +239,8 @@ impl Prepared {
     pub(crate) async fn read(&self, response: Response<Incoming>) -> Ended {
         let shared = &self.call.client.0;
         let (parts, body) = response.into_parts();
-        match Limited::new(body, shared.body_limit).collect().await {
+        match whole(Limited::new(body, shared.body_limit)).await {
             Ok(body) => {
-                let body = body.to_bytes();
                 self.trace_answer(parts.status, &parts.headers, &body);
                 Ended::Answer {
                     status: parts.status,
@@ -392,6 +393,20 @@ fn only_secures(from: &Uri, to: &Uri) -> bool {
 fn too_far() -> Ended {
     let what = format!("was redirected more than {REDIRECTS} times");
     Ended::failed(CallOutcome::Unusable, what, None)
+}
+
+/// A body in one piece. Each part is given back as soon as it is read: the list of a large account is there once,
+/// not twice.
+async fn whole(mut body: Limited<Incoming>) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
+    // What the server says before it has sent it may be wrong; then it grows, or is too much.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+    let mut whole = BytesMut::with_capacity(announced.min(MOST_RESERVED));
+    while let Some(frame) = body.frame().await {
+        if let Ok(part) = frame?.into_data() {
+            whole.extend_from_slice(&part);
+        }
+    }
+    Ok(whole.freeze())
 }
 
 /// What is known when there was no answer: whether the request can have reached the server.

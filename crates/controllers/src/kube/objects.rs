@@ -6,8 +6,7 @@ mod node;
 mod service;
 mod slice;
 
-use std::collections::BTreeMap;
-
+use bowline_core::StringMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Deserializer};
@@ -63,25 +62,35 @@ struct Metadata {
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
+    labels: Option<StringMap>,
+    annotations: Option<StringMap>,
     finalizers: Option<Vec<String>>,
 }
 
 fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let used = Metadata::deserialize(from)?;
+    let mut used = Metadata::deserialize(from)?;
+    let (labels, annotations) = (used.labels.take(), used.annotations.take());
     Ok(ObjectMeta {
-        name: used.name,
-        namespace: used.namespace,
-        uid: used.uid,
-        resource_version: used.resource_version,
-        creation_timestamp: used.creation_timestamp,
-        deletion_timestamp: used.deletion_timestamp,
-        labels: used.labels,
-        annotations: used.annotations,
-        finalizers: used.finalizers,
-        ..ObjectMeta::default()
+        labels: labels.map(|them| them.into_iter().collect()),
+        annotations: annotations.map(|them| them.into_iter().collect()),
+        ..used.into()
     })
+}
+
+impl From<Metadata> for ObjectMeta {
+    /// Without labels and annotations.
+    fn from(used: Metadata) -> Self {
+        Self {
+            name: used.name,
+            namespace: used.namespace,
+            uid: used.uid,
+            resource_version: used.resource_version,
+            creation_timestamp: used.creation_timestamp,
+            deletion_timestamp: used.deletion_timestamp,
+            finalizers: used.finalizers,
+            ..Self::default()
+        }
+    }
 }
 
 fn created(metadata: &ObjectMeta) -> Timestamp {

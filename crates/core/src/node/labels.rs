@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Instance;
+use crate::{Instance, StringMap};
 
 /// A fact about a machine and the two labels that carry it, the older one first.
 pub(crate) struct LabelPair {
@@ -54,7 +54,7 @@ const PAIRS: [&LabelPair; 3] = [&INSTANCE_TYPE, &ZONE, &REGION];
 /// theirs.
 pub fn labels_of(
     instance: &Instance,
-    on_node: &BTreeMap<String, String>,
+    on_node: &StringMap,
 ) -> (BTreeMap<String, String>, Vec<SkippedLabel>) {
     let mut labels = BTreeMap::new();
     let mut skipped = Vec::new();
@@ -107,7 +107,7 @@ pub fn labels_of(
 }
 
 /// The stable labels that differ from their older twins, which win.
-pub fn stable_labels_to_repair(on_node: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn stable_labels_to_repair(on_node: &StringMap) -> BTreeMap<String, String> {
     PAIRS
         .iter()
         .filter_map(|pair| {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn map<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
         pairs
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))

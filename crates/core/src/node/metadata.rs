@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::labels::with_twins;
-use crate::node::{Node, Taint};
+use crate::node::{Node, StringMap, Taint};
 
 /// The field manager of marks that are owned.
 pub const FIELD_MANAGER: &str = "bowline-marks";
@@ -143,10 +143,7 @@ impl Applied {
     }
 }
 
-fn differing(
-    wanted: &BTreeMap<String, String>,
-    found: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+fn differing(wanted: &BTreeMap<String, String>, found: &StringMap) -> BTreeMap<String, String> {
     wanted
         .iter()
         .filter(|(key, value)| found.get(*key) != Some(value))

@@ -1,10 +1,10 @@
 //! Label selectors, in the whole grammar of Kubernetes: `env=prod,tier in (web,api),!old,rank>5`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::{is_label_key, is_label_value};
+use crate::{StringMap, is_label_key, is_label_value};
 
 /// The longest selector that is read; a Service's annotations together are at most 256 KiB.
 const LONGEST: usize = 16 * 1024;
@@ -58,7 +58,7 @@ impl Selector {
     }
 
     /// Whether these labels are meant.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &StringMap) -> bool {
         self.0.iter().all(|requirement| requirement.matches(labels))
     }
 
@@ -69,7 +69,7 @@ impl Selector {
 }
 
 impl Requirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    fn matches(&self, labels: &StringMap) -> bool {
         let value = labels.get(&self.key);
         let number = || value?.parse::<i64>().ok();
         match &self.test {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn labels(pairs: &[(&str, &str)]) -> StringMap {
         let pairs = pairs.iter();
         pairs.map(|(k, v)| ((*k).into(), (*v).into())).collect()
     }
@@ -348,7 +348,7 @@ mod tests {
             value in "[a-c]",
             on_node in proptest::option::of("[a-c]"),
         ) {
-            let labels: BTreeMap<String, String> =
+            let labels: StringMap =
                 on_node.into_iter().map(|value| ("k".to_owned(), value)).collect();
             for (yes, no) in [("k={}", "k!={}"), ("k in ({})", "k notin ({})"), ("k", "!k")] {
                 let read = |form: &str| Selector::parse(&form.replace("{}", &value)).unwrap();

@@ -1,20 +1,42 @@
 //! Nodes.
 
-use bowline_core::{NetworkCondition, Node, NodeAddress, Ready, Taint};
+use bowline_core::{NetworkCondition, Node, NodeAddress, Ready, StringMap, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::{created, null_is_empty, used_metadata};
+use super::{Metadata, created, null_is_empty};
 
 /// A Node as it comes from the API server: large objects, small part.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeObject {
-    #[serde(deserialize_with = "used_metadata")]
+    /// Without labels and annotations.
     metadata: ObjectMeta,
+    labels: StringMap,
+    annotations: StringMap,
     spec: Spec,
     status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parts {
+    metadata: Metadata,
+    spec: Spec,
+    status: Status,
+}
+
+impl<'de> Deserialize<'de> for NodeObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut parts = Parts::deserialize(from)?;
+        Ok(Self {
+            labels: parts.metadata.labels.take().unwrap_or_default(),
+            annotations: parts.metadata.annotations.take().unwrap_or_default(),
+            metadata: parts.metadata.into(),
+            spec: parts.spec,
+            status: parts.status,
+        })
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -77,6 +99,8 @@ impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Self {
         let NodeObject {
             metadata,
+            labels,
+            annotations,
             spec,
             status,
         } = object;
@@ -92,8 +116,8 @@ impl From<NodeObject> for Node {
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            labels: metadata.labels.unwrap_or_default(),
-            annotations: metadata.annotations.unwrap_or_default(),
+            labels,
+            annotations,
             provider_id: Some(spec.provider_id).filter(|id| !id.is_empty()),
             pod_cidrs: spec.pod_cidrs,
             taints: spec.taints.into_iter().map(Taint::from).collect(),

@@ -77,7 +77,9 @@ impl NodeController {
             // Before the answer: a cloud that does not answer holds up nobody else's node.
             self.asked().insert(node.uid.clone(), ());
         }
-        let Some(gathered) = stop.run_until_cancelled(self.gather(&node)).await else {
+        // Boxed, as below: what it needs is given back before thousands wait to be written.
+        let gather = Box::pin(self.gather(&node));
+        let Some(gathered) = stop.run_until_cancelled(gather).await else {
             return Ok(NodeOutcome::Later);
         };
         let Some((cloud, instance)) = gathered? else {

@@ -35,7 +35,7 @@ impl LabelSync for Demo {
     }
 }
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn map<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     pairs
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -213,7 +213,7 @@ proptest! {
         zone in "[a-c]?",
     ) {
         let found = Instance { zone, extra_labels: extra, ..machine(&[]) };
-        let mut node = Node { labels: on_node.clone(), ..fresh_node() };
+        let mut node = Node { labels: on_node.clone().into_iter().collect(), ..fresh_node() };
         for (key, value) in follow_labels(&Demo, &node, &found).labels {
             let is_zone = [BETA_ZONE, STABLE_ZONE, FIRST].contains(&key.as_str());
             let is_pair = is_zone && on_node.contains_key(STABLE_ZONE);

@@ -2,7 +2,7 @@ use super::*;
 use crate::node::examples::fresh_node;
 use proptest::prelude::*;
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn map<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     pairs
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -18,7 +18,7 @@ fn owned() -> NodeMetadata {
 
 /// Carries an enforcement out as an API server would; `last` is what the manager named last.
 fn carry_out(node: &mut Node, last: &mut Option<Applied>, step: &Enforcement) {
-    let apply = |found: &mut BTreeMap<String, String>,
+    let apply = |found: &mut StringMap,
                  last: &BTreeMap<String, String>,
                  wanted: &BTreeMap<String, String>| {
         found.retain(|key, _| !last.contains_key(key) || wanted.contains_key(key));
@@ -115,7 +115,10 @@ fn what_marks_no_longer_say_goes_and_the_rest_stays() {
         let step = enforcement(&node, &first);
         carry_out(&mut node, &mut last, &step);
     }
-    assert_eq!(node.annotations[TAINTS_ANNOTATION], "rack:NoExecute");
+    assert_eq!(
+        node.annotations.get(TAINTS_ANNOTATION).unwrap(),
+        "rack:NoExecute"
+    );
     assert_eq!(node.taints.len(), 3);
     let again = enforcement(&node, &first);
     assert!(!again.applied.is_needed(&node, last.as_ref()) && again.taints.is_none());
@@ -190,7 +193,7 @@ proptest! {
         labels.extend(marks.labels.clone());
         prop_assert_eq!(&node.labels, &labels);
         node.annotations.remove(TAINTS_ANNOTATION);
-        prop_assert_eq!(&node.annotations, &marks.annotations);
+        prop_assert_eq!(node.annotations, StringMap::from_iter(marks.annotations.clone()));
         let ours: Vec<&Taint> =
             node.taints.iter().filter(|it| !before.taints.contains(it)).collect();
         prop_assert_eq!(ours.len(), marks.taints.len());
@@ -210,7 +213,7 @@ proptest! {
             node.taints = taints;
         }
         prop_assert_eq!(additions(&node, &marks), Additions::default());
-        prop_assert_eq!(node.labels["theirs"].as_str(), "1");
+        prop_assert_eq!(node.labels.get("theirs").unwrap().as_str(), "1");
         prop_assert!(node.is_uninitialized());
     }
 }

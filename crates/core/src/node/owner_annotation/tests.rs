@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::node::examples::fresh_node;
 use crate::ownership::{Basis, Unowned};
@@ -15,7 +13,7 @@ fn owned(by: &str) -> Ownership {
     }
 }
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn map<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     pairs.iter().map(own).collect()
 }

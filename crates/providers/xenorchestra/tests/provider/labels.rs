@@ -70,17 +70,23 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
         [format!("true NodeZoneChanged {words}: old={H1}, new={H2}")]
     );
     assert_eq!(
-        (&*node.labels[ZONE], &*node.labels[HOST_NAME]),
+        (
+            node.labels.get(ZONE).unwrap().as_str(),
+            node.labels.get(HOST_NAME).unwrap().as_str()
+        ),
         (H2, "xcp-2")
     );
-    assert_eq!(node.labels[ORIGINAL_HOST], H1);
+    assert_eq!(node.labels.get(ORIGINAL_HOST).unwrap(), H1);
     test.sim.migrate(VM1, H1).unwrap();
     assert_eq!(follow(&test, &mut node).await.events.len(), 1);
     assert_eq!(
-        (&*node.labels[ZONE], &*node.labels[ORIGINAL_HOST]),
+        (
+            node.labels.get(ZONE).unwrap().as_str(),
+            node.labels.get(ORIGINAL_HOST).unwrap().as_str()
+        ),
         (H1, H1)
     );
-    assert_eq!(node.labels["example.com/mine"], "mine");
+    assert_eq!(node.labels.get("example.com/mine").unwrap(), "mine");
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,13 +100,23 @@ async fn a_vm_in_another_pool_has_another_region() {
         events(&change)[1],
         format!("true NodeRegionChanged {words}: old={PA}, new={PB}")
     );
-    assert_eq!(node.labels["topology.k8s.xenorchestra/pool_id"], PB);
     assert_eq!(
-        node.labels["topology.k8s.xenorchestra/pool_name_label"],
+        node.labels
+            .get("topology.k8s.xenorchestra/pool_id")
+            .unwrap(),
+        PB
+    );
+    assert_eq!(
+        node.labels
+            .get("topology.k8s.xenorchestra/pool_name_label")
+            .unwrap(),
         "dr-pool"
     );
     assert_eq!(
-        (&*node.labels[ORIGINAL_POOL], &*node.labels[ZONE]),
+        (
+            node.labels.get(ORIGINAL_POOL).unwrap().as_str(),
+            node.labels.get(ZONE).unwrap().as_str()
+        ),
         (PA, H3)
     );
 }
@@ -118,7 +134,10 @@ async fn a_vm_that_grows_is_reported_without_worry() {
             "false NodeInstanceTypeHasChanged {words}: old=4vCPU-4GB, new=4vCPU-8GB"
         )]
     );
-    assert_eq!(node.labels["beta.kubernetes.io/instance-type"], "4vCPU-8GB");
+    assert_eq!(
+        node.labels.get("beta.kubernetes.io/instance-type").unwrap(),
+        "4vCPU-8GB"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +165,12 @@ async fn a_label_that_somebody_took_away_does_not_come_back() {
     node.labels.remove(ZONE);
     test.sim.migrate(VM1, H2).unwrap();
     assert_eq!(follow(&test, &mut node).await.events, []);
-    assert_eq!(node.labels["topology.k8s.xenorchestra/host_id"], H2);
+    assert_eq!(
+        node.labels
+            .get("topology.k8s.xenorchestra/host_id")
+            .unwrap(),
+        H2
+    );
     assert!(!node.labels.contains_key(ZONE));
 }
 

@@ -323,7 +323,7 @@ async fn cloudscale_case_33_a_selector_chooses_nodes() {
         (1, [("env", "staging"), ("tier", "frontend")]),
     ] {
         let labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned()));
-        test.nodes[at].labels = labels.into();
+        test.nodes[at].labels = labels.into_iter().collect();
     }
     test.set("node-selector", "env=prod").ensure().await.good();
     assert_eq!(members(&test.pool()), ["10.20.0.11:31080"]);

@@ -170,7 +170,7 @@ fn talos_case_21_a_spot_machine_is_labelled() {
     assert_eq!(found.marks.labels[LIFECYCLE], "spot");
     // Later it is none: the label is not written any more, and nothing removes it.
     asked.reported.spot = false;
-    asked.node.labels = found.marks.labels.clone();
+    asked.node.labels = found.marks.labels.clone().into_iter().collect();
     let found = described(&asked).unwrap();
     assert!(!found.marks.labels.contains_key(LIFECYCLE));
     assert!(additions(&asked.node, &found.marks).labels.is_empty());
@@ -197,7 +197,7 @@ fn talos_case_23_a_label_that_was_removed_is_wanted_again() {
     let asked = Asked::default();
     let found = described(&asked).unwrap();
     let mut node = asked.node.clone();
-    node.labels.clone_from(&found.marks.labels);
+    node.labels = found.marks.labels.clone().into_iter().collect();
     assert!(additions(&node, &found.marks).labels.is_empty());
     node.labels.remove(PLATFORM);
     let again = additions(&node, &found.marks).labels;
