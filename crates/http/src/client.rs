@@ -15,7 +15,7 @@ use crate::auth::{Anonymous, Authenticate};
 use crate::base::BaseUrl;
 use crate::call::Call;
 use crate::clock::Clock;
-use crate::connect::Connector;
+use crate::connect::{Connector, READ_AT_ONCE};
 use crate::error::usual_error_text;
 use crate::limit::{Gate, Rate};
 use crate::metrics::CallMetrics;
@@ -307,6 +307,7 @@ impl ClientBuilder {
             .timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(self.in_flight)
+            .http1_max_buf_size(READ_AT_ONCE)
             .build(self.connector.clone());
         for secret in self.auth.secrets().iter().chain(&self.connector.secrets()) {
             self.redactor.register(secret);

@@ -28,8 +28,9 @@ use crate::stream::{Stream, Wire};
 /// How long name resolution, TCP, proxy and TLS together may take. Ten seconds is three lost SYNs
 /// (1 s + 2 s + 4 s) and room for the handshake.
 pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// Read at once below TLS, which by itself asks for 4 kB at a time: the largest record.
-const TLS_READ: usize = 16 * 1024;
+/// Read at once by a connection: the largest record of TLS, which by itself asks for 4 kB at a time. More would
+/// only cost memory: hyper's own buffers grow to 400 kB.
+pub const READ_AT_ONCE: usize = 16 * 1024;
 /// Idle connections through firewalls are kept open by a probe a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
@@ -378,7 +379,7 @@ async fn secure(
             .map_err(|_| ConnectError::Address { uri: to.to_owned() })?,
     };
     let connector = TlsConnector::from(Arc::clone(tls));
-    let wire: Box<dyn Wire> = Box::new(BufReader::with_capacity(TLS_READ, wire));
+    let wire: Box<dyn Wire> = Box::new(BufReader::with_capacity(READ_AT_ONCE, wire));
     let secured = connector.connect(name, wire).await;
     let secured = secured.map_err(|error| handshake_error(to, error))?;
     let session = secured.get_ref().1;

@@ -74,7 +74,7 @@ pub use client::{
     RequestBody, Settled, Transport,
 };
 pub use clock::Clock;
-pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
+pub use connect::{CONNECT_DEADLINE, ConnectError, Connector, READ_AT_ONCE};
 pub use error::{CallError, kind_of, usual_error_text};
 pub use file::{Background, SmallFile};
 pub use keyed_mutex::{KeyedGuard, KeyedMutex};

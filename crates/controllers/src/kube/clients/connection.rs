@@ -1,6 +1,6 @@
 //! How the API server is reached: kubeconfig, `--master` or the pod's own account.
 
-use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules, Transport};
+use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules, READ_AT_ONCE, Transport};
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
@@ -251,8 +251,9 @@ fn without_credentials(config: &Config) -> Config {
 }
 
 fn service(config: &Config, connector: Connector) -> Result<ApiService, kube::Error> {
-    let http: Transport =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let http: Transport = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .http1_max_buf_size(READ_AT_ONCE)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
