@@ -373,8 +373,8 @@ impl Watch {
     }
 
     fn push(&mut self, event: &str, object: &Value) {
-        let mut line = json!({ "type": event, "object": object }).to_string();
-        line.push('\n');
+        // The type first, as a real API server writes it: clients then read the object without holding it in between.
+        let line = format!("{{\"type\":\"{event}\",\"object\":{object}}}\n");
         self.queue.push_back(line.into());
     }
 }
