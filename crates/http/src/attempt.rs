@@ -27,8 +27,6 @@ const REDIRECTS: u32 = 4;
 const ERROR_TEXT: usize = 1000;
 /// How much of a body a trace shows: a dozen objects, not a list of a thousand.
 const TRACED_BODY: usize = 16 * 1024;
-/// Memory for an answer before it has come; a server that lies costs no more.
-const MOST_RESERVED: usize = 1024 * 1024;
 
 /// A call in the form in which it is sent.
 pub(crate) struct Prepared {
@@ -239,7 +237,7 @@ impl Prepared {
     pub(crate) async fn read(&self, response: Response<Incoming>) -> Ended {
         let shared = &self.call.client.0;
         let (parts, body) = response.into_parts();
-        match whole(Limited::new(body, shared.body_limit)).await {
+        match whole(body, shared.body_limit).await {
             Ok(body) => {
                 self.trace_answer(parts.status, &parts.headers, &body);
                 Ended::Answer {
@@ -397,10 +395,10 @@ fn too_far() -> Ended {
 
 /// A body in one piece. Each part is given back as soon as it is read: the list of a large account is there once,
 /// not twice.
-async fn whole(mut body: Limited<Incoming>) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
-    // What the server says before it has sent it may be wrong; then it grows, or is too much.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
-    let mut whole = BytesMut::with_capacity(announced.min(MOST_RESERVED));
+async fn whole(body: Incoming, limit: usize) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
+    let mut whole = BytesMut::with_capacity(announced.min(limit));
+    let mut body = Limited::new(body, limit);
     while let Some(frame) = body.frame().await {
         if let Ok(part) = frame?.into_data() {
             whole.extend_from_slice(&part);
