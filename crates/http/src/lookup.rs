@@ -21,8 +21,11 @@ use crate::{Cached, CachedRead};
 
 /// Up to so many machines are read one by one; above, one list costs less.
 pub const FEW: usize = 3;
-/// How old a list may be to answer again.
+/// How old a list may be to answer again. That of an account with more than 5,000 machines may be
+/// [a millisecond older](MACHINE_AGE) for each, up to [`OLDEST_LIST`]: otherwise reading lists is all that is done.
 pub const LIST_AGE: Duration = Duration::from_secs(5);
+const MACHINE_AGE: Duration = Duration::from_millis(1);
+const OLDEST_LIST: Duration = Duration::from_secs(60);
 /// Machines that a list does not show and that one look-up reads, in the order of their ids, so that the same ones are
 /// read each time. The others are *cannot tell*.
 pub const CONFIRMATIONS: usize = 128;
@@ -51,18 +54,39 @@ impl<T> Reading<T> {
     }
 }
 
+/// A list of machines.
+pub trait MachineList {
+    /// How many there are.
+    fn machines(&self) -> usize;
+}
+
+impl<K, V> MachineList for BTreeMap<K, V> {
+    fn machines(&self) -> usize {
+        self.len()
+    }
+}
+
 /// A list for questions that arrived at `start`: a kept one, unless it leaves too much open and is older than them.
-pub async fn list_for<L, F: Future<Output = Result<L, CloudError>>>(
+pub async fn list_for<L: MachineList, F: Future<Output = Result<L, CloudError>>>(
     cache: &CachedRead<L>,
     start: Instant,
     list: impl Fn() -> F,
     leaves_open: impl FnOnce(&L) -> bool,
 ) -> Result<Cached<L>, CloudError> {
-    let kept = cache.recent(LIST_AGE, list()).await?;
+    let age = match cache.kept(OLDEST_LIST) {
+        Some(kept) => age_of(kept.value.machines()),
+        None => LIST_AGE,
+    };
+    let kept = cache.recent(age, list()).await?;
     if kept.asked < start && leaves_open(&kept.value) {
         return cache.since(start, list()).await;
     }
     Ok(kept)
+}
+
+fn age_of(machines: usize) -> Duration {
+    let machines = u32::try_from(machines).unwrap_or(u32::MAX);
+    (MACHINE_AGE.saturating_mul(machines)).clamp(LIST_AGE, OLDEST_LIST)
 }
 
 /// Reads one by one, that many at a time.
@@ -106,6 +130,22 @@ impl ReportedOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_list_of_a_large_account_answers_longer() {
+        for (machines, age) in [(0, 5), (5_000, 5), (15_000, 15), (200_000, 60)] {
+            let cache = CachedRead::default();
+            let list =
+                || async { Ok((0..machines).map(|it| (it, it)).collect::<BTreeMap<_, _>>()) };
+            let first = Instant::now();
+            for (wait, asked) in [(0, 0), (age, 0), (1, age + 1)] {
+                tokio::time::advance(Duration::from_secs(wait)).await;
+                let read = list_for(&cache, Instant::now(), list, |_| false).await;
+                let asked = first + Duration::from_secs(asked);
+                assert_eq!(read.unwrap().asked, asked, "{machines} machines");
+            }
+        }
+    }
 
     #[test]
     fn what_is_reported_once_is_not_reported_again_and_the_memory_is_bounded() {
