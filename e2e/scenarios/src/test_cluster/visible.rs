@@ -13,7 +13,7 @@ impl TestCluster {
     /// started last.
     pub async fn explained(&self, name: &str) -> String {
         let present = self.changer.borrow().as_ref().unwrap().present();
-        let (client, rules) = (self.cluster.admin(), Arc::new(present.rules.clone()));
+        let (client, rules) = (self.reader().await, Arc::new(present.rules.clone()));
         let lease = present.options.election.lease();
         if self.find(name).is_some() {
             let own = self.cluster.names().own(name);
@@ -27,6 +27,12 @@ impl TestCluster {
         }
     }
 
+    /// Somebody who sees all of this scenario, and nothing of those beside it on the same server: their Nodes may show the
+    /// same machines.
+    async fn reader(&self) -> kube::Client {
+        self.cluster.client(self.cluster.manager("reader").await)
+    }
+
     fn key(&self, service: &str) -> ServiceKey {
         ServiceKey {
             namespace: "shop".to_owned(),
@@ -38,7 +44,7 @@ impl TestCluster {
     pub async fn planned(&self, names: &[&str]) -> String {
         let present = self.changer.borrow().as_ref().unwrap().present();
         let parts = PreviewParts {
-            client: self.cluster.admin(),
+            client: self.reader().await,
             clouds: present.clouds.clone(),
             rules: Arc::new(present.rules.clone()),
             cluster_name: present.options.cloud.cluster_name.clone(),
