@@ -73,15 +73,20 @@ pub async fn list_for<L: MachineList, F: Future<Output = Result<L, CloudError>>>
     list: impl Fn() -> F,
     leaves_open: impl FnOnce(&L) -> bool,
 ) -> Result<Cached<L>, CloudError> {
-    let age = match cache.kept(OLDEST_LIST) {
-        Some(kept) => age_of(kept.value.machines()),
-        None => LIST_AGE,
+    let kept = match kept_list(cache) {
+        Some(kept) => kept,
+        None => cache.recent(LIST_AGE, list()).await?,
     };
-    let kept = cache.recent(age, list()).await?;
     if kept.asked < start && leaves_open(&kept.value) {
         return cache.since(start, list()).await;
     }
     Ok(kept)
+}
+
+/// The last list, if it is not too old to answer.
+pub fn kept_list<L: MachineList>(cache: &CachedRead<L>) -> Option<Cached<L>> {
+    let kept = cache.kept(OLDEST_LIST)?;
+    (kept.asked.elapsed() <= age_of(kept.value.machines())).then_some(kept)
 }
 
 fn age_of(machines: usize) -> Duration {

@@ -163,7 +163,7 @@ impl Machines {
                 Err(error) => return Knowledge::failed(error),
             }
         } else {
-            self.listing.kept(LIST_AGE)
+            lookup::kept_list(&self.listing)
         };
         let Some(listing) = listing else {
             return self.gather_one_by_one(ids, None).await;
