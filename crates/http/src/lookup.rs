@@ -21,9 +21,10 @@ use crate::{Cached, CachedRead};
 
 /// Up to so many machines are read one by one; above, one list costs less.
 pub const FEW: usize = 3;
-/// How old a list may be to answer again. That of an account with more than 5,000 machines may be
-/// [a millisecond older](MACHINE_AGE) for each, up to [`OLDEST_LIST`]: otherwise reading lists is all that is done.
+/// How old a list may be to answer again.
 pub const LIST_AGE: Duration = Duration::from_secs(5);
+/// How much older for each machine, where machines are known by their ids alone: with more than 5,000 of them, reading
+/// lists would else be all that is done. Names are not believed that long.
 const MACHINE_AGE: Duration = Duration::from_millis(1);
 const OLDEST_LIST: Duration = Duration::from_secs(60);
 /// Machines that a list does not show and that one look-up reads, in the order of their ids, so that the same ones are
@@ -54,26 +55,16 @@ impl<T> Reading<T> {
     }
 }
 
-/// A list of machines.
-pub trait MachineList {
-    /// How many there are.
-    fn machines(&self) -> usize;
-}
-
-impl<K, V> MachineList for BTreeMap<K, V> {
-    fn machines(&self) -> usize {
-        self.len()
-    }
-}
-
-/// A list for questions that arrived at `start`: a kept one, unless it leaves too much open and is older than them.
-pub async fn list_for<L: MachineList, F: Future<Output = Result<L, CloudError>>>(
+/// A list for questions that arrived at `start`: a kept one, unless it is older than `age`, or leaves too much open and is
+/// older than them.
+pub async fn list_for<L, F: Future<Output = Result<L, CloudError>>>(
     cache: &CachedRead<L>,
     start: Instant,
+    age: impl Fn(&L) -> Duration,
     list: impl Fn() -> F,
     leaves_open: impl FnOnce(&L) -> bool,
 ) -> Result<Cached<L>, CloudError> {
-    let kept = match kept_list(cache) {
+    let kept = match kept_list(cache, age) {
         Some(kept) => kept,
         None => cache.recent(LIST_AGE, list()).await?,
     };
@@ -83,13 +74,14 @@ pub async fn list_for<L: MachineList, F: Future<Output = Result<L, CloudError>>>
     Ok(kept)
 }
 
-/// The last list, if it is not too old to answer.
-pub fn kept_list<L: MachineList>(cache: &CachedRead<L>) -> Option<Cached<L>> {
+/// The last list, if it is not older than `age`.
+pub fn kept_list<L>(cache: &CachedRead<L>, age: impl Fn(&L) -> Duration) -> Option<Cached<L>> {
     let kept = cache.kept(OLDEST_LIST)?;
-    (kept.asked.elapsed() <= age_of(kept.value.machines())).then_some(kept)
+    (kept.asked.elapsed() <= age(&kept.value)).then_some(kept)
 }
 
-fn age_of(machines: usize) -> Duration {
+/// How old a list of so many machines may be that are known by their ids alone.
+pub fn age_by_ids(machines: usize) -> Duration {
     let machines = u32::try_from(machines).unwrap_or(u32::MAX);
     (MACHINE_AGE.saturating_mul(machines)).clamp(LIST_AGE, OLDEST_LIST)
 }
@@ -142,10 +134,11 @@ mod tests {
             let cache = CachedRead::default();
             let list =
                 || async { Ok((0..machines).map(|it| (it, it)).collect::<BTreeMap<_, _>>()) };
+            let age_of = |list: &BTreeMap<_, _>| age_by_ids(list.len());
             let first = Instant::now();
             for (wait, asked) in [(0, 0), (age, 0), (1, age + 1)] {
                 tokio::time::advance(Duration::from_secs(wait)).await;
-                let read = list_for(&cache, Instant::now(), list, |_| false).await;
+                let read = list_for(&cache, Instant::now(), age_of, list, |_| false).await;
                 let asked = first + Duration::from_secs(asked);
                 assert_eq!(read.unwrap().asked, asked, "{machines} machines");
             }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 pub use bowline_http::lookup::{CONFIRMATIONS, FEW, LIST_AGE};
-use bowline_http::lookup::{READS_AT_ONCE, Reading, ReportedOnce, kept_list, list_for, read_each};
+use bowline_http::lookup::{READS_AT_ONCE, Reading, ReportedOnce, list_for, read_each};
 use bowline_http::{Cached, CachedRead, Clock};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -111,7 +111,7 @@ impl Servers {
         if questions.contains(&Question::Which) || ids.len() > FEW {
             return self.gather_from_list(start, nodes, questions, &ids).await;
         }
-        let recent = kept_list(&self.listing);
+        let recent = self.listing.kept(LIST_AGE);
         let missing = match &recent {
             Some(listing) => missing(&ids, &listing.value),
             None => ids,
@@ -132,7 +132,15 @@ impl Servers {
         let leaves_open = |list: &ServerList| {
             missing(ids, list).len() > FEW || self.some_unknown(nodes, questions, list)
         };
-        match list_for(&self.listing, start, || self.list(), leaves_open).await {
+        match list_for(
+            &self.listing,
+            start,
+            |_| LIST_AGE,
+            || self.list(),
+            leaves_open,
+        )
+        .await
+        {
             Ok(Cached { value: list, .. }) => {
                 let missing = missing(ids, &list).into_iter().take(CONFIRMATIONS);
                 let not_listed = "GET v1/servers does not list it; ";

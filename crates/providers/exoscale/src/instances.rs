@@ -153,9 +153,10 @@ impl Machines {
     /// Asks the zone about those instances, in as few calls as that takes.
     async fn gather(&self, ids: BTreeSet<Uuid>) -> Knowledge {
         let start = Instant::now();
+        let age = |list: &Listing| lookup::age_by_ids(list.len());
         let listing = if ids.len() > FEW && self.may_list.is_given() {
             let leaves_open = |list: &Listing| unsettled(&ids, list).len() > FEW;
-            match lookup::list_for(&self.listing, start, || self.list(), leaves_open).await {
+            match lookup::list_for(&self.listing, start, age, || self.list(), leaves_open).await {
                 Ok(listing) => Some(listing),
                 Err(error) if error.kind() == CloudErrorKind::Denied => {
                     return self.gather_one_by_one(ids, Some(error)).await;
@@ -163,7 +164,7 @@ impl Machines {
                 Err(error) => return Knowledge::failed(error),
             }
         } else {
-            lookup::kept_list(&self.listing)
+            lookup::kept_list(&self.listing, age)
         };
         let Some(listing) = listing else {
             return self.gather_one_by_one(ids, None).await;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bowline_core::{CloudError, CloudErrorKind};
-use bowline_http::lookup::MachineList;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use thiserror::Error;
@@ -140,12 +139,6 @@ impl Interface {
 pub(crate) struct ServerList {
     pub(crate) servers: BTreeMap<ServerId, Server>,
     pub(crate) unreadable: Vec<BadServer>,
-}
-
-impl MachineList for ServerList {
-    fn machines(&self) -> usize {
-        self.servers.len()
-    }
 }
 
 impl ServerList {
