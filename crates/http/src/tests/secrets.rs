@@ -165,6 +165,9 @@ async fn shown(place: Place, status: u16, secret: &str, registered: bool) -> Str
 fn captured<T>(work: impl FnOnce() -> T) -> (T, String) {
     let captured = Captured::default();
     let writer = captured.clone();
+    // Which call sites somebody wants is kept for the whole process: without one who always does, other tests that run
+    // at the same time would settle that nobody does.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
