@@ -111,7 +111,7 @@ pub use node::selector::{Selector, SelectorError};
 pub use node::taints::{with_shutdown, without_shutdown, without_uninitialized};
 pub use node::{
     AddressKind, CONTROL_PLANE_LABEL, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready,
-    SHUTDOWN_TAINT, StringMap, Taint, UNINITIALIZED_TAINT,
+    SHUTDOWN_TAINT, Taint, UNINITIALIZED_TAINT,
 };
 pub use node::{metadata, owner_annotation};
 pub use ownership::Ownership;
@@ -119,5 +119,6 @@ pub use text::duration::{format_duration, parse_duration};
 pub use text::quote::quote;
 pub use text::secret::Secret;
 pub use text::setting::{Origin, Setting, SettingError};
+pub use text::string_map::StringMap;
 pub use text::suggestion::nearest;
 pub use text::variable::{Variable, variable_table};

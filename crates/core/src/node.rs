@@ -15,7 +15,8 @@ pub(crate) mod taints;
 use std::fmt;
 
 use jiff::Timestamp;
-use litemap::LiteMap;
+
+use crate::StringMap;
 
 /// Marks a node that no cloud has looked at yet; its presence, not its value or effect, counts.
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -25,10 +26,6 @@ pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 /// The kubelet's `--node-ip`, written by the kubelet.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
-
-/// Labels or annotations of an object of which there are thousands: in order, in one allocation. A `BTreeMap` takes
-/// three times as much memory.
-pub type StringMap = LiteMap<String, String>;
 
 /// The parts of a Node object that decisions are made of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,7 +72,7 @@ impl Node {
 
     /// The value of the kubelet's provided-node-ip annotation.
     pub fn provided_node_ip(&self) -> Option<&str> {
-        self.annotations.get(PROVIDED_NODE_IP).map(String::as_str)
+        self.annotations.get(PROVIDED_NODE_IP)
     }
 
     /// The node's own host name: its first `Hostname` address, or else its name.

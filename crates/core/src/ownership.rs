@@ -330,16 +330,20 @@ pub fn describer(
 /// What distinguishes the machine of a provider id from others, however the id is written: its scheme and the uuid that it ends
 /// with, or all of it.
 pub fn machine_key(id: &str) -> String {
-    let id = id.trim().to_ascii_lowercase();
+    let id = id.trim();
     let last = id.rsplit('/').next().unwrap_or_default();
     let digits = last.bytes().filter(u8::is_ascii_hexdigit).count();
     let is_uuid = digits == 32 && last.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
+    let mut key = String::with_capacity(id.len());
     if is_uuid {
-        let scheme = id.split_once("://").map_or("", |it| it.0);
-        format!("{scheme}:{}", last.replace('-', ""))
+        key.push_str(id.split_once("://").map_or("", |it| it.0));
+        key.push(':');
+        key.extend(last.chars().filter(|it| *it != '-'));
     } else {
-        id
+        key.push_str(id);
     }
+    key.make_ascii_lowercase();
+    key
 }
 
 fn malformed(candidates: &[CloudCandidate]) -> Option<Unowned> {

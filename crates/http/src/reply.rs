@@ -83,25 +83,32 @@ impl Reply {
 
     /// The body as a JSON list, item by item: one that cannot be read is one error.
     pub fn items<T: DeserializeOwned>(&self) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        Ok(self.each(&self.texts()?))
+        Ok(self.each::<T, _>(&self.raw()?))
     }
 
     /// The body as a JSON list, each item as the text that it is.
     pub fn texts(&self) -> Result<Vec<&str>, CallError> {
-        let items: Vec<&RawValue> =
-            serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))?;
-        Ok(items.into_iter().map(RawValue::get).collect())
+        Ok(self.raw()?.into_iter().map(RawValue::get).collect())
+    }
+
+    fn raw(&self) -> Result<Vec<&RawValue>, CallError> {
+        serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))
     }
 
     /// The same for a list under a key of an object (`{"instances": […]}`) where a server leaves out empty lists: a
     /// missing key, or null, is one. The body must be an object all the same.
-    pub fn items_if_any<T: DeserializeOwned>(
-        &self,
-        key: &str,
-    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        match self.under(key)?.map(RawValue::get) {
-            None | Some("null") => Ok(Vec::new()),
-            Some(list) => self.listed(key, list),
+    pub fn items_if_any<T, C>(&self, key: &str) -> Result<C, CallError>
+    where
+        T: DeserializeOwned,
+        C: FromIterator<Result<T, BadItem>>,
+    {
+        let list = match self.under(key)?.map(RawValue::get) {
+            None | Some("null") => return Ok(C::from_iter([])),
+            Some(list) => list,
+        };
+        match serde_json::from_str::<Vec<&RawValue>>(list) {
+            Ok(items) => Ok(self.each::<T, _>(&items)),
+            Err(_) => Err(self.not_understood(&format!("there is no list under {key}"))),
         }
     }
 
@@ -111,27 +118,18 @@ impl Reply {
         Ok(object.get(key).copied())
     }
 
-    fn listed<T: DeserializeOwned>(
-        &self,
-        key: &str,
-        list: &str,
-    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list) else {
-            let reason = format!("there is no list under {key}");
-            return Err(self.not_understood(&reason));
-        };
-        let items: Vec<&str> = items.into_iter().map(RawValue::get).collect();
-        Ok(self.each(&items))
-    }
-
     /// Reads each item from the text itself: a tree of a whole list takes many times its size.
-    fn each<T: DeserializeOwned>(&self, items: &[&str]) -> Vec<Result<T, BadItem>> {
+    fn each<T, C>(&self, items: &[&RawValue]) -> C
+    where
+        T: DeserializeOwned,
+        C: FromIterator<Result<T, BadItem>>,
+    {
         let numbered = items.iter().enumerate();
         let read = numbered.map(|(position, item)| {
-            serde_json::from_str(item).map_err(|error| BadItem {
+            serde_json::from_str(item.get()).map_err(|error| BadItem {
                 position,
                 reason: self.subject.redactor.text(&error.to_string()),
-                object: name_of(item),
+                object: name_of(item.get()),
             })
         });
         read.collect()

@@ -31,5 +31,32 @@ impl Stored for Node {
         format!("metadata.name={name}")
     }
 
+    /// Without a copy: kubelets report all the time.
+    fn is_same_but_version(&self, other: &Self) -> bool {
+        let Self {
+            resource_version: _,
+            name,
+            uid,
+            created,
+            deleting,
+            labels,
+            annotations,
+            provider_id,
+            pod_cidrs,
+            taints,
+            addresses,
+            ready,
+            network,
+            system_uuid,
+            os_image,
+        } = other;
+        (&self.name, &self.uid, &self.created) == (name, uid, created)
+            && (&self.deleting, &self.ready, &self.network) == (deleting, ready, network)
+            && (&self.labels, &self.annotations) == (labels, annotations)
+            && (&self.provider_id, &self.pod_cidrs) == (provider_id, pod_cidrs)
+            && (&self.taints, &self.addresses) == (taints, addresses)
+            && (&self.system_uuid, &self.os_image) == (system_uuid, os_image)
+    }
+
     crate::kube::store::versioned!(name);
 }

@@ -71,8 +71,8 @@ fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Er
     let mut used = Metadata::deserialize(from)?;
     let (labels, annotations) = (used.labels.take(), used.annotations.take());
     Ok(ObjectMeta {
-        labels: labels.map(|them| them.into_iter().collect()),
-        annotations: annotations.map(|them| them.into_iter().collect()),
+        labels: labels.as_ref().map(StringMap::to_map),
+        annotations: annotations.as_ref().map(StringMap::to_map),
         ..used.into()
     })
 }

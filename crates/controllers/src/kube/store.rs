@@ -62,6 +62,10 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The same with another resource version.
     #[must_use]
     fn at_version(self, version: &str) -> Self;
+    /// Whether both are the same but for their resource versions.
+    fn is_same_but_version(&self, other: &Self) -> bool {
+        self.clone().at_version(other.resource_version()) == *other
+    }
 }
 
 /// What all types with the fields `uid` and `resource_version` have of [`Stored`]: by `name` in the cluster, or by `key`
@@ -131,9 +135,7 @@ pub struct StoreChange<T: Stored> {
 impl<T: Stored> StoreChange<T> {
     /// Whether anything changed that a decision could depend on; heartbeats do not.
     pub fn is_relevant(&self) -> bool {
-        self.differs(|before, after| {
-            T::clone(before).at_version(after.resource_version()) != *after
-        })
+        self.differs(|before, after| !before.is_same_but_version(after))
     }
 
     /// Whether the object came or went, or the two states of it differ by that comparison.

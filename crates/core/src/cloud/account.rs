@@ -33,9 +33,16 @@ pub const CONFIRM_GONE: &str = "bowline.dev/confirm-gone";
 /// What distinguishes one account from all others, in one text: the parts are put together so that none runs into the next.
 /// It may hold credentials.
 pub fn account_identity<'a>(parts: impl IntoIterator<Item = &'a str>) -> Secret {
-    let parts = parts.into_iter();
-    let parts = parts.map(|part| format!("{}:{part}", part.len()));
-    Secret::new(parts.collect::<Vec<_>>().join(","))
+    let mut text = String::new();
+    for part in parts {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(&part.len().to_string());
+        text.push(':');
+        text.push_str(part);
+    }
+    Secret::new(text)
 }
 
 /// How the machine of a Node was found.

@@ -61,16 +61,11 @@ pub fn desired_addresses(
 ///
 /// The order among kinds does not count, so that another writer's grouping starts no fight.
 pub fn addresses_differ(old: &[NodeAddress], new: &[NodeAddress]) -> bool {
-    let of_kind = |list: &[NodeAddress], kind: &AddressKind| -> Vec<String> {
-        list.iter()
-            .filter(|a| a.kind == *kind)
-            .map(|a| a.address.clone())
-            .collect()
+    let differs_in = |kind: &AddressKind| {
+        let of_kind = |it: &&NodeAddress| it.kind == *kind;
+        old.iter().filter(of_kind).ne(new.iter().filter(of_kind))
     };
-    old.len() != new.len()
-        || new
-            .iter()
-            .any(|a| of_kind(old, &a.kind) != of_kind(new, &a.kind))
+    old.len() != new.len() || new.iter().any(|it| differs_in(&it.kind))
 }
 
 /// Puts the addresses that equal one of `pins` first, in the order of `pins`, and drops all

@@ -124,7 +124,7 @@ pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> 
     for key in node.labels.keys() {
         let said = instance.extra_labels.contains_key(key) || is_marked(instance, key);
         if !said && sync.holds(key) == LabelHold::Whole && !is_for_good(sync, key) {
-            change.labels.insert(key.clone(), None);
+            change.labels.insert(key.to_owned(), None);
         }
     }
     for fact in InstanceProperty::ALL {
@@ -162,7 +162,7 @@ impl LabelChange {
         if let Some(first) = following.first
             && !node.labels.contains_key(first)
         {
-            self.labels.insert(first.to_owned(), Some(old.clone()));
+            self.labels.insert(first.to_owned(), Some(old.to_owned()));
         }
         let (name, words) = (&node.name, following.words);
         self.events.push(LabelEvent {

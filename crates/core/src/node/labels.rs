@@ -95,7 +95,7 @@ pub fn labels_of(
             (None, Some(present)) if present != value => skipped.push(SkippedLabel {
                 key: key.clone(),
                 value: value.clone(),
-                why: SkipReason::Present(present.clone()),
+                why: SkipReason::Present(present.to_owned()),
             }),
             (None, Some(_)) => {}
             (None, None) => {
@@ -112,7 +112,7 @@ pub fn stable_labels_to_repair(on_node: &StringMap) -> BTreeMap<String, String> 
         .iter()
         .filter_map(|pair| {
             let value = on_node.get(pair.beta)?;
-            (on_node.get(pair.stable) != Some(value)).then(|| (pair.stable.into(), value.clone()))
+            (on_node.get(pair.stable) != Some(value)).then(|| (pair.stable.into(), value.into()))
         })
         .collect()
 }

@@ -12,8 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::StringMap;
 use crate::node::labels::with_twins;
-use crate::node::{Node, StringMap, Taint};
+use crate::node::{Node, Taint};
 
 /// The field manager of marks that are owned.
 pub const FIELD_MANAGER: &str = "bowline-marks";

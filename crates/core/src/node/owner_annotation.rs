@@ -73,7 +73,7 @@ pub fn wanted(
 
 /// Whether a node names one of these as its owner, or nobody.
 fn may_be_true(node: &Node, claimants: &[CloudName]) -> bool {
-    let is_claimant = |name: &String| claimants.iter().any(|it| it.as_str() == name);
+    let is_claimant = |name: &str| claimants.iter().any(|it| it.as_str() == name);
     let named = [node.annotations.get(OWNER), node.labels.get(OWNER)];
     named.into_iter().flatten().all(is_claimant)
 }
@@ -87,7 +87,9 @@ pub fn is_needed(node: &Node, wanted: &Applied, last: Option<&Applied>) -> bool 
     ];
     let keys = [OWNER, DESCRIBER];
     let differs = places.iter().any(|(wanted, found)| {
-        let missing = |key: &&str| wanted.contains_key(*key) && wanted.get(*key) != found.get(*key);
+        let missing = |key: &&str| {
+            wanted.contains_key(*key) && wanted.get(*key).map(String::as_str) != found.get(key)
+        };
         keys.iter().any(missing)
     });
     let has_more = places.iter().any(|(wanted, found)| {

@@ -245,7 +245,7 @@ mod tests {
 
     fn labels(pairs: &[(&str, &str)]) -> StringMap {
         let pairs = pairs.iter();
-        pairs.map(|(k, v)| ((*k).into(), (*v).into())).collect()
+        pairs.copied().collect()
     }
 
     #[test]

@@ -29,12 +29,8 @@ pub fn with_shutdown(taints: &[Taint]) -> Option<Vec<Taint>> {
 
 /// The taints without the shutdown taint, or none if it is not there.
 pub fn without_shutdown(taints: &[Taint]) -> Option<Vec<Taint>> {
-    let kept: Vec<Taint> = taints
-        .iter()
-        .filter(|taint| !is_shutdown(taint))
-        .cloned()
-        .collect();
-    (kept.len() != taints.len()).then_some(kept)
+    let kept = || taints.iter().filter(|taint| !is_shutdown(taint)).cloned();
+    taints.iter().any(is_shutdown).then(|| kept().collect())
 }
 
 fn is_shutdown(taint: &Taint) -> bool {

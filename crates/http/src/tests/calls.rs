@@ -351,20 +351,17 @@ async fn one_broken_item_concerns_that_item_only() {
     let client = serve(&server).build();
     let bare = client.get(Route::new("bare")).send().await.unwrap();
     let wrapped = client.get(Route::new("wrapped")).send().await.unwrap();
-    for items in [bare.items::<Machine>(), wrapped.items_if_any("vms")] {
+    let wrapped_items = wrapped.items_if_any::<Machine, Vec<_>>("vms");
+    for items in [bare.items::<Machine>(), wrapped_items] {
         let items = items.unwrap();
         assert_eq!(items[0].as_ref().unwrap().name, "a");
         assert_eq!(items[2].as_ref().unwrap().name, "b");
         let bad = items[1].as_ref().unwrap_err();
         assert_eq!((bad.position, bad.object.as_deref()), (1, Some("u7")));
     }
-    assert!(
-        wrapped
-            .items_if_any::<Machine>("instances")
-            .unwrap()
-            .is_empty()
-    );
-    assert!(bare.items_if_any::<Machine>("vms").is_err());
+    let missing = wrapped.items_if_any::<Machine, Vec<_>>("instances");
+    assert!(missing.unwrap().is_empty());
+    assert!(bare.items_if_any::<Machine, Vec<_>>("vms").is_err());
     let error = wrapped.items::<Machine>().unwrap_err();
     let kind = CloudErrorKind::Unknown;
     assert_eq!(error.kind(), kind, "no list is not an empty list");

@@ -77,7 +77,7 @@ impl Api {
     ) -> Result<Listing<T>, CloudError> {
         let reply = self.http.get(route).send().await;
         let reply = reply.map_err(about_a_collection)?;
-        Ok(reply.items_if_any(key)?.into_iter().collect())
+        Ok(reply.items_if_any::<T, _>(key)?)
     }
 
     /// One item. Not found is the cloud's answer about this very item.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::api::{Instance, InstanceState, PrivateNetwork};
 use crate::id::instance_id;
-use crate::instances::Machines;
+use crate::instances::{InstanceList, Machines};
 
 /// Private networks that one question reads. An instance is in a few; several of one name do not
 /// have many more.
@@ -134,11 +134,7 @@ impl Certificates {
 }
 
 /// The instances that may be the node's.
-fn meant<'a>(
-    name: &str,
-    node: Option<&Node>,
-    all: &'a BTreeMap<Uuid, Instance>,
-) -> Vec<&'a Instance> {
+fn meant<'a>(name: &str, node: Option<&Node>, all: &'a InstanceList) -> Vec<&'a Instance> {
     let id = node.and_then(|it| it.provider_id.as_deref());
     let is_meant = |it: &&Instance| match id {
         Some(id) => instance_id(id) == Some(it.id),
@@ -147,7 +143,7 @@ fn meant<'a>(
             .as_deref()
             .is_some_and(|it| it.eq_ignore_ascii_case(name)),
     };
-    let there = all.values().filter(|it| is_there(it));
+    let there = all.iter().filter(|it| is_there(it));
     there.filter(is_meant).collect()
 }
 
@@ -169,7 +165,7 @@ fn provided_ips(node: Option<&Node>) -> Vec<IpAddr> {
 fn private(
     instance: &Instance,
     provided_ips: &[IpAddr],
-    all: &BTreeMap<Uuid, Instance>,
+    all: &InstanceList,
     networks: &BTreeMap<Uuid, PrivateNetwork>,
 ) -> (Vec<IpAddr>, Vec<IpAddr>) {
     let (mut leased, mut claimed) = (Vec::new(), Vec::new());
@@ -177,7 +173,7 @@ fn private(
         return (leased, claimed);
     }
     let is_anothers = |address: &IpAddr| {
-        let mut others = all.values().filter(|it| it.id != instance.id);
+        let mut others = all.iter().filter(|it| it.id != instance.id);
         others.any(|it| public(it).contains(address))
     };
     let own = instance.private_networks.iter().flatten();

@@ -19,6 +19,7 @@
 
 mod answer;
 mod describe;
+mod list;
 mod permission;
 mod question;
 mod types;
@@ -39,6 +40,7 @@ use uuid::Uuid;
 use crate::api::{Api, Instance, InstanceState, PrivateNetwork};
 use crate::config::InstanceConfig;
 use answer::Knowledge;
+pub(crate) use list::InstanceList;
 use permission::Permission;
 use question::{Question, question};
 use types::Types;
@@ -59,13 +61,10 @@ pub(crate) struct Machines {
     types: Types,
     may_list: Permission,
     /// Void once the credentials have changed.
-    listing: CachedRead<Listing>,
+    listing: CachedRead<InstanceList>,
     witnesses: Mutex<BTreeSet<Uuid>>,
     reported: ReportedOnce,
 }
-
-/// By id.
-type Listing = BTreeMap<Uuid, Instance>;
 
 impl Machines {
     pub(crate) fn new(api: Api, clock: Clock, zone: String, config: InstanceConfig) -> Self {
@@ -100,7 +99,7 @@ impl Machines {
     }
 
     /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
-    pub(crate) async fn all(&self) -> Result<Arc<BTreeMap<Uuid, Instance>>, CloudError> {
+    pub(crate) async fn all(&self) -> Result<Arc<InstanceList>, CloudError> {
         Ok(self.listing.recent(LIST_AGE, self.list()).await?.value)
     }
 
@@ -153,9 +152,9 @@ impl Machines {
     /// Asks the zone about those instances, in as few calls as that takes.
     async fn gather(&self, ids: BTreeSet<Uuid>) -> Knowledge {
         let start = Instant::now();
-        let age = |list: &Listing| lookup::age_by_ids(list.len());
+        let age = |list: &InstanceList| lookup::age_by_ids(list.len());
         let listing = if ids.len() > FEW && self.may_list.is_given() {
-            let leaves_open = |list: &Listing| unsettled(&ids, list).len() > FEW;
+            let leaves_open = |list: &InstanceList| unsettled(&ids, list).len() > FEW;
             match lookup::list_for(&self.listing, start, age, || self.list(), leaves_open).await {
                 Ok(listing) => Some(listing),
                 Err(error) if error.kind() == CloudErrorKind::Denied => {
@@ -206,7 +205,7 @@ impl Machines {
         }
     }
 
-    async fn list(&self) -> Result<Listing, CloudError> {
+    async fn list(&self) -> Result<InstanceList, CloudError> {
         let list = self.api.instances().await?;
         for bad in &list.bad {
             let text = bad.to_string();
@@ -214,7 +213,7 @@ impl Machines {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
-        Ok(list.items.into_iter().map(|it| (it.id, it)).collect())
+        Ok(InstanceList::new(list.items))
     }
 
     /// Reads instances one by one, a few at a time, for as long as a look-up may take.
@@ -271,7 +270,7 @@ impl Machines {
         self.check_by_id().await
     }
 
-    fn is_current(&self, listing: &Cached<Listing>) -> Result<(), CloudError> {
+    fn is_current(&self, listing: &Cached<InstanceList>) -> Result<(), CloudError> {
         if self.listing.is_current(listing) {
             return Ok(());
         }
@@ -315,9 +314,9 @@ fn ids_of(questions: &[Question<'_>]) -> BTreeSet<Uuid> {
 }
 
 /// The instances that the list alone does not settle.
-fn unsettled(ids: &BTreeSet<Uuid>, list: &BTreeMap<Uuid, Instance>) -> BTreeSet<Uuid> {
+fn unsettled(ids: &BTreeSet<Uuid>, list: &InstanceList) -> BTreeSet<Uuid> {
     let settled = |id: &Uuid| {
-        list.get(id)
+        list.get(*id)
             .is_some_and(|it| it.name.is_some() && it.instance_type.is_some() && !is_destroyed(it))
     };
     ids.iter().filter(|id| !settled(id)).copied().collect()

@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::borrow::Cow;
+
 use bowline_core::{NetworkCondition, Node, NodeAddress, Ready, StringMap, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
@@ -64,8 +66,7 @@ struct TaintObject {
 struct Status {
     #[serde(deserialize_with = "null_is_empty")]
     addresses: Vec<AddressObject>,
-    #[serde(deserialize_with = "null_is_empty")]
-    conditions: Vec<ConditionObject>,
+    conditions: Conditions,
     node_info: NodeInfo,
 }
 
@@ -85,12 +86,42 @@ struct AddressObject {
     address: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The conditions that are used, read without a copy of the others.
+#[derive(Clone, Debug, Default)]
+struct Conditions {
+    ready: Ready,
+    network: Option<NetworkCondition>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(default)]
-struct ConditionObject {
-    r#type: String,
-    status: String,
-    reason: String,
+struct ConditionObject<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+}
+
+impl<'de> Deserialize<'de> for Conditions {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let all: Vec<ConditionObject<'de>> = null_is_empty(from)?;
+        let named = |name: &str| all.iter().find(|it| it.r#type == name);
+        let ready = named("Ready").map(|it| &*it.status);
+        let network = named("NetworkUnavailable").map(|it| NetworkCondition {
+            status: it.status.to_string(),
+            reason: it.reason.to_string(),
+        });
+        Ok(Self {
+            ready: match ready {
+                Some("True") => Ready::True,
+                Some("False") => Ready::False,
+                _ => Ready::Unknown,
+            },
+            network,
+        })
+    }
 }
 
 super::resource!(NodeObject, ClusterResourceScope, "Node", "", "nodes");
@@ -104,12 +135,6 @@ impl From<NodeObject> for Node {
             spec,
             status,
         } = object;
-        let condition = |name: &str| status.conditions.iter().find(|it| it.r#type == name);
-        let ready = condition("Ready");
-        let network = condition("NetworkUnavailable").map(|it| NetworkCondition {
-            status: it.status.clone(),
-            reason: it.reason.clone(),
-        });
         Node {
             created: created(&metadata),
             name: metadata.name.unwrap_or_default(),
@@ -119,23 +144,25 @@ impl From<NodeObject> for Node {
             labels,
             annotations,
             provider_id: Some(spec.provider_id).filter(|id| !id.is_empty()),
-            pod_cidrs: spec.pod_cidrs,
-            taints: spec.taints.into_iter().map(Taint::from).collect(),
-            addresses: status
-                .addresses
-                .into_iter()
-                .map(|address| NodeAddress::new(address.r#type.as_str().into(), address.address))
-                .collect(),
-            ready: match ready.map(|condition| condition.status.as_str()) {
-                Some("True") => Ready::True,
-                Some("False") => Ready::False,
-                _ => Ready::Unknown,
-            },
-            network,
+            pod_cidrs: exact(spec.pod_cidrs, |range| range),
+            taints: exact(spec.taints, Taint::from),
+            addresses: exact(status.addresses, |it| {
+                NodeAddress::new(it.r#type.as_str().into(), it.address)
+            }),
+            ready: status.conditions.ready,
+            network: status.conditions.network,
             system_uuid: status.node_info.system_uuid,
             os_image: status.node_info.os_image,
         }
     }
+}
+
+/// These in an allocation that is no larger than they are: `collect` would keep what they were read into, which has
+/// room for more.
+fn exact<T, U>(all: Vec<T>, into: impl Fn(T) -> U) -> Vec<U> {
+    let mut exact = Vec::with_capacity(all.len());
+    exact.extend(all.into_iter().map(into));
+    exact
 }
 
 impl From<TaintObject> for Taint {

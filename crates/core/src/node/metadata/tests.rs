@@ -21,7 +21,9 @@ fn carry_out(node: &mut Node, last: &mut Option<Applied>, step: &Enforcement) {
     let apply = |found: &mut StringMap,
                  last: &BTreeMap<String, String>,
                  wanted: &BTreeMap<String, String>| {
-        found.retain(|key, _| !last.contains_key(key) || wanted.contains_key(key));
+        let kept = found.iter();
+        let kept = kept.filter(|(key, _)| !last.contains_key(*key) || wanted.contains_key(*key));
+        *found = kept.collect();
         found.extend(wanted.clone());
     };
     let before = last.clone().unwrap_or_default();
@@ -213,7 +215,7 @@ proptest! {
             node.taints = taints;
         }
         prop_assert_eq!(additions(&node, &marks), Additions::default());
-        prop_assert_eq!(node.labels.get("theirs").unwrap().as_str(), "1");
+        prop_assert_eq!(node.labels.get("theirs").unwrap(), "1");
         prop_assert!(node.is_uninitialized());
     }
 }

@@ -37,7 +37,7 @@ impl Cluster {
             .iter()
             .filter_map(|node| node.annotations.get(annotation))
             .filter(|name| !name.is_empty())
-            .cloned()
+            .map(str::to_owned)
             .collect();
         match (names.first(), names.len()) {
             (None, _) => Self::Nameless,

@@ -26,7 +26,11 @@ impl<T> Default for Listing<T> {
 
 impl<T> FromIterator<Result<T, BadItem>> for Listing<T> {
     fn from_iter<I: IntoIterator<Item = Result<T, BadItem>>>(read: I) -> Self {
-        let mut listing = Self::default();
+        let read = read.into_iter();
+        let mut listing = Self {
+            items: Vec::with_capacity(read.size_hint().0),
+            bad: Vec::new(),
+        };
         for item in read {
             match item {
                 Ok(item) => listing.items.push(item),

@@ -26,6 +26,6 @@ impl Api {
     pub(crate) async fn zones(&self) -> Result<Listing<Zone>, CloudError> {
         let reply = self.http.get(Route::new(ZONES)).anonymous().send().await;
         let reply = reply.map_err(about_a_collection)?;
-        Ok(reply.items_if_any("zones")?.into_iter().collect())
+        Ok(reply.items_if_any::<Zone, _>("zones")?)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_core::{
-    BalancerRequest, DraftError, Notice, OwnershipVerdict, Problem, SERVICE_MARK, Service,
-    TAKE_OVER, consent, hands_over_to, not_ours, service_mark,
+    BalancerRequest, DraftError, Notice, OwnershipVerdict, Problem, TAKE_OVER, consent,
+    hands_over_to, not_ours,
 };
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use super::LoadBalancers;
 use super::notices::{self, external_is_gone, external_named};
 use super::observe::all_readable;
 use super::ownership::{
-    By, Claim, Lack, OwnershipContext, SERVICE_LABEL, is_adopted, is_unmarked, label_value, shows,
+    By, Candidates, Claim, Lack, OwnershipContext, is_adopted, is_unmarked, shows,
 };
 use super::record::{MOST_ATTACHED, Record};
 use super::settings::table::{ID, NAME};
@@ -408,48 +408,6 @@ fn attach(
         return Err(notices::attached_too_often());
     }
     Ok(Found::attached(balancer, notice))
-}
-
-/// Which load balancers a Service may turn out to manage, besides those that its annotations name by id: those that
-/// name it, those that it names, and those of Services that hand theirs over to it. Each is then judged by itself
-/// ([`OwnershipContext::claim`]).
-struct Candidates<'a> {
-    /// The name that the Service gives it.
-    name: Option<&'a String>,
-    label: String,
-    default_name: String,
-    mark: String,
-    /// The Services that hand theirs over to this one.
-    givers: Vec<&'a Service>,
-}
-
-impl<'a> Candidates<'a> {
-    fn of(request: &'a BalancerRequest, settings: &'a Settings) -> Self {
-        let service = &*request.service;
-        let givers = request.all.iter().map(|it| &**it);
-        let gives = |it: &&Service| hands_over_to(it).as_ref() == Some(&service.key);
-        Self {
-            name: settings.name.as_ref(),
-            label: label_value(&service.uid),
-            default_name: default_name(&service.uid),
-            mark: label_value(&service_mark(&service.key)),
-            givers: givers.filter(gives).collect(),
-        }
-    }
-
-    fn include(&self, balancer: &LoadBalancer) -> bool {
-        let label = |key: &str| balancer.labels.get(key);
-        let is_givers = |it: &&Service| {
-            label(SERVICE_LABEL) == Some(&label_value(&it.uid))
-                || balancer.name == default_name(&it.uid)
-                || settings::id_of(it) == Some(balancer.id)
-        };
-        label(SERVICE_LABEL) == Some(&self.label)
-            || label(SERVICE_MARK) == Some(&self.mark)
-            || balancer.name == self.default_name
-            || self.name == Some(&balancer.name)
-            || self.givers.iter().any(is_givers)
-    }
 }
 
 /// Whether it was made for the Service, so that it goes when the Service uses another one.

@@ -8,6 +8,8 @@
 //! What a decision lacks ([`Lack`]) is read only then: the pools of the cluster's nodes, and the
 //! list of Services.
 
+mod candidates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use bowline_core::{
 };
 use uuid::Uuid;
 
+pub(crate) use self::candidates::Candidates;
 use super::desire::entrance;
 use super::record::Record;
 use super::settings::{

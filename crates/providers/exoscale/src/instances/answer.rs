@@ -8,9 +8,9 @@ use bowline_http::lookup::Reading;
 use uuid::Uuid;
 
 use super::describe::{describe, external};
-use super::is_destroyed;
 use super::question::Question;
 use super::types::Names;
+use super::{InstanceList, is_destroyed};
 use crate::api::Instance;
 use crate::config::Override;
 
@@ -18,7 +18,7 @@ use crate::config::Override;
 #[derive(Default)]
 pub(super) struct Knowledge {
     /// All instances; none if they were not asked for.
-    pub(super) list: Option<Result<Arc<BTreeMap<Uuid, Instance>>, CloudError>>,
+    pub(super) list: Option<Result<Arc<InstanceList>, CloudError>>,
     /// Instances that were read one by one; they count more than the list.
     pub(super) read: BTreeMap<Uuid, Reading<Instance>>,
     pub(super) types: Names,
@@ -88,7 +88,7 @@ impl Knowledge {
             return reading.machine();
         }
         let listed = match &self.list {
-            Some(Ok(list)) => list.get(&id),
+            Some(Ok(list)) => list.get(id),
             Some(Err(error)) => return Err(Lookup::CannotTell(error.copy())),
             None => None,
         };

@@ -197,10 +197,7 @@ async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() 
         (&[(region, "at-vie-1")], false),
     ] {
         let mut node = known("x", &format!("exoscale://{NOBODY}"));
-        let labels = labels
-            .iter()
-            .map(|(key, value)| ((*key).into(), (*value).into()));
-        node.labels = labels.collect();
+        node.labels = labels.iter().copied().collect();
         let answer = test.ask_one(&node).await;
         if is_gone {
             gone(answer);

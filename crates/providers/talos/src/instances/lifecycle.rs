@@ -68,8 +68,8 @@ mod tests {
                 let uninitialized = Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule");
                 node.taints.push(uninitialized);
             },
-            |node| drop(node.labels.insert(PLATFORM.into(), "aws".into())),
-            |node| drop(node.labels.remove(LIFECYCLE)),
+            |node| node.labels.insert(PLATFORM.into(), "aws".into()),
+            |node| node.labels.remove(LIFECYCLE),
             |node| node.taints[0].key = "node.kubernetes.io/unreachable".into(),
             |node| node.taints[0].effect = "NoSchedule".into(),
         ];

@@ -71,8 +71,8 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
     );
     assert_eq!(
         (
-            node.labels.get(ZONE).unwrap().as_str(),
-            node.labels.get(HOST_NAME).unwrap().as_str()
+            node.labels.get(ZONE).unwrap(),
+            node.labels.get(HOST_NAME).unwrap()
         ),
         (H2, "xcp-2")
     );
@@ -81,8 +81,8 @@ async fn a_vm_that_moves_and_comes_back_takes_its_node_along() {
     assert_eq!(follow(&test, &mut node).await.events.len(), 1);
     assert_eq!(
         (
-            node.labels.get(ZONE).unwrap().as_str(),
-            node.labels.get(ORIGINAL_HOST).unwrap().as_str()
+            node.labels.get(ZONE).unwrap(),
+            node.labels.get(ORIGINAL_HOST).unwrap()
         ),
         (H1, H1)
     );
@@ -114,8 +114,8 @@ async fn a_vm_in_another_pool_has_another_region() {
     );
     assert_eq!(
         (
-            node.labels.get(ORIGINAL_POOL).unwrap().as_str(),
-            node.labels.get(ZONE).unwrap().as_str()
+            node.labels.get(ORIGINAL_POOL).unwrap(),
+            node.labels.get(ZONE).unwrap()
         ),
         (PA, H3)
     );
