@@ -147,7 +147,7 @@ impl Applied {
 fn differing(wanted: &BTreeMap<String, String>, found: &StringMap) -> BTreeMap<String, String> {
     wanted
         .iter()
-        .filter(|(key, value)| found.get(*key) != Some(value))
+        .filter(|(key, value)| found.get(key) != Some(value))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }

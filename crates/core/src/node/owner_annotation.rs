@@ -93,7 +93,7 @@ pub fn is_needed(node: &Node, wanted: &Applied, last: Option<&Applied>) -> bool 
         keys.iter().any(missing)
     });
     let has_more = places.iter().any(|(wanted, found)| {
-        let more = |key: &&str| !wanted.contains_key(*key) && found.contains_key(*key);
+        let more = |key: &&str| !wanted.contains_key(*key) && found.contains_key(key);
         keys.iter().any(more)
     });
     differs || has_more && last != Some(wanted)

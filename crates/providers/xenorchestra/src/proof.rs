@@ -21,7 +21,7 @@ use crate::server::Server;
 pub(crate) fn pools_of(node: &Node) -> BTreeSet<Uuid> {
     let id = node.provider_id.as_deref().map(VmId::parse);
     let recorded = id.and_then(Result::ok).and_then(|id| id.pool);
-    let seen = node.labels.get(POOL_ID).and_then(|label| uuid(label));
+    let seen = node.labels.get(POOL_ID).and_then(uuid);
     recorded.into_iter().chain(seen).collect()
 }
 

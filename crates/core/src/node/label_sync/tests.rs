@@ -221,7 +221,7 @@ proptest! {
             match value {
                 Some(value) => node.labels.insert(key, value),
                 None => node.labels.remove(&key),
-            };
+            }
         }
         prop_assert_eq!(follow_labels(&Demo, &node, &found), LabelChange::default());
     }

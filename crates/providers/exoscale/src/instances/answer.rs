@@ -123,7 +123,7 @@ pub(crate) fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
     ];
-    let mut labelled = keys.iter().filter_map(|key| node.labels.get(*key));
+    let mut labelled = keys.iter().filter_map(|key| node.labels.get(key));
     let labelled = labelled.find(|zone| !zone.is_empty())?;
     (labelled != zone).then_some(labelled)
 }

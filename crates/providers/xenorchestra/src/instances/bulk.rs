@@ -17,7 +17,7 @@ pub(super) fn wanted(nodes: &[Arc<Node>], questions: &[Question]) -> Wanted {
     let mut wanted = Wanted::new();
     for (node, question) in nodes.iter().zip(questions) {
         let seen = node.labels.get(labels::POOL_ID);
-        let seen = seen.and_then(|label| crate::id::uuid(label));
+        let seen = seen.and_then(crate::id::uuid);
         let pool = match question {
             Question::ById { pool, .. } => seen.or(*pool),
             _ => seen,

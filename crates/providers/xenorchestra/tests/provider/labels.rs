@@ -40,7 +40,7 @@ async fn follow(test: &Harness, node: &mut Node) -> LabelChange {
         match value {
             Some(value) => node.labels.insert(key.clone(), value.clone()),
             None => node.labels.remove(key),
-        };
+        }
     }
     change
 }
