@@ -143,7 +143,7 @@ enum Benchmark {
         #[arg(long, default_value_t = cidrs::NODES)]
         nodes: usize,
     },
-    /// Draw the plots of the latest results again
+    /// Print the latest results beside the bounds as they are now, and draw their plots again
     Plot {
         /// Where results are
         #[arg(long, value_name = "DIR", default_value = results::FOLDER)]
@@ -302,7 +302,7 @@ fn many_services(cloud: &str, count: usize, measured: &Measured) -> Result<bool>
 fn plot_again(results: &Path) -> Result<bool> {
     for place in [Where::Real, Where::Memory] {
         match Report::latest(results, place.name()) {
-            Some(report) => all::draw(&report, results)?,
+            Some(report) => all::judge_again(report, place, results)?,
             None => progress::say(&format!("no results of the {} API server", place.name())),
         }
     }
