@@ -137,23 +137,17 @@ fn simulated() -> Result<Vec<String>> {
         .collect())
 }
 
-/// Prints a report that exists beside the bounds as they are now, keeps what it misses by them, and draws it.
-pub(crate) fn judge_again(mut report: Report, place: Where, folder: &Path) -> Result<()> {
+/// Prints a report that exists beside the bounds as they are now, and draws it. Its file stays as it was measured.
+pub(crate) fn show_again(report: &Report, place: Where, folder: &Path) -> Result<()> {
     println!("{} at commit {}", report.date, report.commit);
     table::head(place, &report.kubernetes, &report.flags);
-    // What was not measured stays so.
-    report
-        .missed
-        .retain(|missed| missed.contains("not measured"));
-    let judged = report.rows.iter().flat_map(|row| table::print(row, place));
-    report.missed.extend(judged);
-    report.missed.extend(table::flatness(&report.rows));
-    report.save(folder)?;
-    draw(&report, folder)?;
-    for missed in &report.missed {
+    let missed = report.rows.iter().flat_map(|row| table::print(row, place));
+    let mut missed: Vec<String> = missed.collect();
+    missed.extend(table::flatness(&report.rows));
+    for missed in &missed {
         println!("MISSED: {missed}");
     }
-    Ok(())
+    draw(report, folder)
 }
 
 /// Draws the plot of a report beside it, if there is something to draw.

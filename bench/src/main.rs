@@ -302,7 +302,7 @@ fn many_services(cloud: &str, count: usize, measured: &Measured) -> Result<bool>
 fn plot_again(results: &Path) -> Result<bool> {
     for place in [Where::Real, Where::Memory] {
         match Report::latest(results, place.name()) {
-            Some(report) => all::judge_again(report, place, results)?,
+            Some(report) => all::show_again(&report, place, results)?,
             None => progress::say(&format!("no results of the {} API server", place.name())),
         }
     }

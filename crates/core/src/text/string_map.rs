@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
 /// Labels or annotations of an object of which there are thousands: all texts in one allocation, and where they end
-/// in another. A `BTreeMap` takes four times as much memory. Reading is what it is made for; each change packs it anew.
+/// in another. Reading is what it is made for; each change packs it anew.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StringMap {
     /// Keys in order, each with its value after it.

@@ -3,7 +3,7 @@
 //! ```text
 //!  nodes ─▶ question ─┬─ external: from the override, no request ──────────────────────────┬─▶ answer
 //!           (pure)    ├─ up to 3 ids ─▶ GET each ────────────────────────────┐             │  (pure)
-//!                     └─ more ─▶ the list, ≤ 5 s old ─▶ GET each not settled ─┴─▶ types ────┘
+//!                     └─ more ─▶ a list, still fresh ─▶ GET each not settled ─┴─▶ types ────┘
 //! ```
 //!
 //! *Gone* follows only from a read of that very instance: a 404, or the state `destroyed` or
