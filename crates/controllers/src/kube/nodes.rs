@@ -60,3 +60,45 @@ impl Stored for Node {
 
     crate::kube::store::versioned!(name);
 }
+
+#[cfg(test)]
+mod tests {
+    use bowline_core::{AddressKind, NetworkCondition, NodeAddress, Ready, Taint};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn every_field_but_the_version_makes_a_difference() {
+        let before = Node::default();
+        let newer = before.clone().at_version("9");
+        assert!(before.is_same_but_version(&newer));
+        let changes: [fn(&mut Node); 14] = [
+            |node| node.name = "a".into(),
+            |node| node.uid = "a".into(),
+            |node| node.created = Timestamp::MAX,
+            |node| node.deleting = true,
+            |node| node.labels.insert("a".into(), "b".into()),
+            |node| node.annotations.insert("a".into(), "b".into()),
+            |node| node.provider_id = Some("a".into()),
+            |node| node.pod_cidrs = vec!["a".into()],
+            |node| node.taints = vec![Taint::new("a", "", "NoSchedule")],
+            |node| node.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "a")],
+            |node| node.ready = Ready::True,
+            |node| {
+                node.network = Some(NetworkCondition {
+                    status: "True".into(),
+                    reason: String::new(),
+                });
+            },
+            |node| node.system_uuid = "a".into(),
+            |node| node.os_image = "a".into(),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut after = newer.clone();
+            change(&mut after);
+            assert!(!before.is_same_but_version(&after), "change {number}");
+            assert!(!after.is_same_but_version(&before), "change {number}");
+        }
+    }
+}
