@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bowline_simulator::sandbox::{Account, Running, Settings, SimulatorKind};
+use bowline_simulator::sandbox::{Account, Place, Running, Settings, SimulatorKind};
 use bowline_simulator::{KubeletSpec, World};
 
 /// Any port of this machine.
@@ -44,7 +44,7 @@ impl Cloud {
         let account = Account {
             name: kind.server.name.to_owned(),
             number: 0,
-            address: LOOPBACK,
+            place: Place::Socket(LOOPBACK),
         };
         let running = (kind.start)(world, account).await?;
         let boot = |number| running.cloud.boot(&format!("worker-{number}"));

@@ -51,7 +51,7 @@ impl Entry {
     }
 
     /// The call as one line of a transcript.
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let mut line = format!(
             "{} {} {} {}",
             self.time, self.server, self.method, self.path

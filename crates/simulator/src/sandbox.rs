@@ -59,7 +59,16 @@ pub struct Account {
     /// How many clouds there are before it.
     pub number: usize,
     /// Where its API is to be.
-    pub address: SocketAddr,
+    pub place: Place,
+}
+
+/// Where the API of a simulated cloud is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// On a socket; port 0 picks a free one.
+    Socket(SocketAddr),
+    /// On a pipe of the world, at the host `<name>.localhost`: for runs under a paused clock.
+    Pipe,
 }
 
 /// What load balancers are called.
@@ -83,18 +92,27 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves that API for that account, and makes the cloud that the sandbox works with.
+    /// Serves that API for that account, and makes the cloud that the sandbox works with, given host and port.
     pub async fn serve<C: SimulatedCloud + 'static>(
         world: &World,
         account: Account,
         api: Arc<dyn Api>,
-        cloud: impl FnOnce(SocketAddr) -> C,
+        cloud: impl FnOnce(String) -> C,
     ) -> Result<Self> {
         let server = Server::builder(world, api).named(&account.name);
-        let server = server.plain(account.address).await?;
-        let address = server.local_addr().context("the cloud has no address")?;
+        let (server, authority) = match account.place {
+            Place::Socket(address) => {
+                let server = server.plain(address).await?;
+                let address = server.local_addr().context("the cloud has no address")?;
+                (server, address.to_string())
+            }
+            Place::Pipe => {
+                let host = format!("{}.localhost", account.name);
+                (server.pipe(&format!("{host}:80")), host)
+            }
+        };
         Ok(Self {
-            cloud: Arc::new(cloud(address)),
+            cloud: Arc::new(cloud(authority)),
             server,
             recorded_as: account.name,
         })
@@ -137,6 +155,17 @@ pub trait SimulatedCloud: Send + Sync {
     /// The load balancers there are, by id.
     fn balancers(&self) -> Balancers {
         Balancers::new()
+    }
+
+    /// Makes a load balancer, as somebody else would; nothing if it has no such things.
+    fn add_balancer(&self, name: &str) -> Result<()> {
+        let _ = name;
+        Ok(())
+    }
+
+    /// Deletes a load balancer, as somebody else would.
+    fn remove_balancer(&self, id: &str) -> Result<()> {
+        bail!("{id} is no load balancer")
     }
 
     /// Its routes to pods: where packets for each range go, of others too; none if it has no such things.

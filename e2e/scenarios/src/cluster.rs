@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bowline_simulator::machines::Power;
 use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::auth::User;
 use bowline_simulator_kubernetes::cluster::{Cluster as Simulated, client_over};
 use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
 use bowline_simulator_kubernetes::kinds::{self, Kind};
@@ -35,6 +36,8 @@ pub(crate) use certificates::REQUEST;
 pub(crate) use remains::Remains;
 pub use server::Backup;
 
+/// Where users call in memory, if that is apart.
+const USERS: &str = "users.sim:80";
 /// Tries of a change that somebody else's changes come in between of.
 const MOST_CONFLICTS: usize = 50;
 
@@ -56,6 +59,8 @@ pub struct Cluster {
     names: Names,
     admin: kube::Client,
     back: Back,
+    /// Where users call, if that is apart.
+    door: Option<Server>,
 }
 
 enum Back {
@@ -89,8 +94,23 @@ impl Cluster {
             admin: cluster.admin().unwrap(),
             names: Names::alone(),
             back: Back::Memory(Box::new(cluster)),
+            door: None,
             world,
         }
+    }
+
+    /// Lets users and kubelets call at a door of their own from now on, `users` in the journal and in fault rules: what
+    /// strikes managers spares them. In memory alone.
+    pub fn let_users_call_apart(&mut self) {
+        let Back::Memory(cluster) = &self.back else {
+            panic!("a real server has one door");
+        };
+        let door = Server::builder(&self.world, cluster.api().clone()).named("users");
+        self.door = Some(door.pipe(USERS));
+        let admin = User::new("kubernetes-admin", &["system:masters"]);
+        let mut config = cluster.config_of(admin).unwrap();
+        config.cluster_url = format!("http://{USERS}").parse().unwrap();
+        self.admin = cluster.client(config).unwrap();
     }
 
     async fn real(sharing: Sharing) -> Self {
@@ -119,6 +139,7 @@ impl Cluster {
             names,
             admin,
             back: Back::Real(Box::new(real)),
+            door: None,
         }
     }
 

@@ -22,6 +22,11 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
+    /// What was logged since this was called last.
+    pub fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+    }
+
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }

@@ -1,7 +1,7 @@
 //! cloudscale.ch in the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use crate::original::manifest;
 use crate::simulate::SERVER;
 use crate::{
-    BalancerInfo, BalancerStatus, BalancerTimings, Cloudscale, Config, DEFAULT_TOKEN, MachineSpec,
-    NetworkSpec, Timings,
+    BalancerInfo, BalancerSpec, BalancerStatus, BalancerTimings, Cloudscale, Config, DEFAULT_TOKEN,
+    MachineSpec, NetworkSpec, Timings,
 };
 
 pub const KIND: SimulatorKind = SimulatorKind {
@@ -56,7 +56,8 @@ const CALL: Duration = Duration::from_millis(5);
 /// The simulated cloudscale.ch of a sandbox.
 struct Simulated {
     cloud: Arc<Cloudscale>,
-    address: SocketAddr,
+    /// Host and port of its API.
+    authority: String,
     /// Whose an address is, or was: a member may outlive its machine.
     machines: Mutex<BTreeMap<IpAddr, String>>,
 }
@@ -76,9 +77,9 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         };
         let cloud = Cloudscale::new(world, config);
         cloud.add_network(&NetworkSpec::named(NETWORK).subnet(RANGE.parse()?))?;
-        Running::serve(world, account, cloud.clone(), |address| Simulated {
+        Running::serve(world, account, cloud.clone(), |authority| Simulated {
             cloud,
-            address,
+            authority,
             machines: Mutex::default(),
         })
         .await
@@ -88,12 +89,12 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://{}/v1", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {
         let token = folder.join("token").display().to_string();
-        let url = format!("http://{}/", self.address);
+        let url = format!("http://{}/", self.authority);
         Settings {
             files: vec![("token", DEFAULT_TOKEN.to_owned())],
             environment: BTreeMap::from([
@@ -105,7 +106,7 @@ impl SimulatedCloud for Simulated {
     }
 
     fn section(&self, name: &str, folder: &Path) -> Section {
-        let url = format!("http://{}/", self.address);
+        let url = format!("http://{}/", self.authority);
         Section::with_secret(folder, format!("{name}.token"), DEFAULT_TOKEN, |token| {
             format!("apiUrl: {url}\naccessToken: {token}\n")
         })
@@ -145,6 +146,15 @@ impl SimulatedCloud for Simulated {
         // Its interface in the private network is the last.
         addresses.reverse();
         addresses
+    }
+
+    fn add_balancer(&self, name: &str) -> Result<()> {
+        self.cloud.add_balancer(&BalancerSpec::named(name))?;
+        Ok(())
+    }
+
+    fn remove_balancer(&self, id: &str) -> Result<()> {
+        Ok(self.cloud.remove(id)?)
     }
 
     fn balancers(&self) -> Balancers {

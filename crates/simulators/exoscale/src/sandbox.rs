@@ -1,7 +1,7 @@
 //! Exoscale in the sandbox: one zone, one instance pool in each account.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,8 @@ use futures::future::BoxFuture;
 use crate::original::manifest;
 use crate::simulate::SERVER;
 use crate::{
-    BalancerInfo, Config, DEFAULT_ZONE, Exoscale, InstanceInfo, InstanceSpec, Key, PoolSpec,
+    BalancerInfo, BalancerSpec, Config, DEFAULT_ZONE, Exoscale, InstanceInfo, InstanceSpec, Key,
+    PoolSpec,
 };
 
 pub const KIND: SimulatorKind = SimulatorKind {
@@ -62,7 +63,8 @@ const BALANCERS: u32 = 100;
 /// The simulated Exoscale of a sandbox.
 struct Simulated {
     cloud: Arc<Exoscale>,
-    address: SocketAddr,
+    /// Host and port of its API.
+    authority: String,
     /// The API key of the account, and its secret.
     key: (String, String),
     /// The last address that a machine got. Accounts share a cloud's addresses, not its machines.
@@ -82,9 +84,9 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         let cloud = Exoscale::new(world, config);
         cloud.skip_balancer_addresses(u32::try_from(account.number)? * BALANCERS);
         cloud.add_pool(&PoolSpec::named(POOL, 0))?;
-        Running::serve(world, account, cloud.clone(), |address| Simulated {
+        Running::serve(world, account, cloud.clone(), |authority| Simulated {
             cloud,
-            address,
+            authority,
             key,
             last: AtomicU32::new(first),
         })
@@ -95,7 +97,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("http://{}/v2", self.address)
+        format!("http://{}/v2", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {
@@ -142,6 +144,15 @@ impl SimulatedCloud for Simulated {
 
     fn destroy(&self, machine: &str) -> Result<()> {
         Ok(self.cloud.destroy(machine)?)
+    }
+
+    fn add_balancer(&self, name: &str) -> Result<()> {
+        self.cloud.add_balancer(&BalancerSpec::named(name))?;
+        Ok(())
+    }
+
+    fn remove_balancer(&self, id: &str) -> Result<()> {
+        Ok(self.cloud.remove_balancer(id)?)
     }
 
     fn balancers(&self) -> Balancers {

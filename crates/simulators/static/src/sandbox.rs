@@ -1,7 +1,7 @@
 //! A rack without an API in the sandbox: its operator keeps the file.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +49,8 @@ const STARTING: Duration = Duration::from_secs(6);
 struct Simulated {
     world: World,
     rack: Arc<Rack>,
-    address: SocketAddr,
+    /// Host and port of its API.
+    authority: String,
     /// How many machines got an address.
     numbered: AtomicU32,
 }
@@ -57,10 +58,10 @@ struct Simulated {
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
         let rack = Rack::new(world, Inventory::default())?;
-        Running::serve(world, account, rack.clone(), |address| Simulated {
+        Running::serve(world, account, rack.clone(), |authority| Simulated {
             world: world.clone(),
             rack,
-            address,
+            authority,
             numbered: AtomicU32::new(0),
         })
         .await
@@ -70,7 +71,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        format!("http://{}{PATH}", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {
@@ -134,6 +135,8 @@ impl SimulatedCloud for Simulated {
 
 #[cfg(test)]
 mod tests {
+    use bowline_simulator::sandbox::Place;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -143,7 +146,7 @@ mod tests {
         let account = Account {
             name: "rack".to_owned(),
             number: 0,
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            place: Place::Pipe,
         };
         let running = start(&world, account).await.unwrap();
         let section = running.cloud.section("rack", folder.path());
@@ -179,7 +182,7 @@ mod tests {
         let cloud = Simulated {
             world: world.clone(),
             rack: Rack::new(&world, Inventory::default()).unwrap(),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            authority: String::new(),
             numbered: AtomicU32::new(0),
         };
         cloud.boot("rack-1").unwrap();

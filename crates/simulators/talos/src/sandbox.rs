@@ -1,7 +1,7 @@
 //! Talos in the sandbox: machines of their own, on metal, asked through one of the control plane.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bowline_simulator::sandbox::{
-    Account, Host, NamedAccount, Running, Section, Settings, SimulatedCloud, SimulatorKind, written,
+    Account, Host, NamedAccount, Place, Running, Section, Settings, SimulatedCloud, SimulatorKind,
+    written,
 };
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
@@ -47,7 +48,8 @@ const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The simulated machines of a sandbox.
 struct Simulated {
     talos: Arc<Talos>,
-    address: SocketAddr,
+    /// Host and port of its API.
+    authority: String,
     /// How many machines got an address.
     numbered: AtomicU32,
     talosconfig: String,
@@ -70,13 +72,22 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         let talos = Talos::new(world, config)?;
         let first = format!("eth0/{FIRST}/16");
         talos.add_machine(&MachineSpec::named(ENDPOINT, &[&first]).control_plane())?;
-        let server = talos.listen(ENDPOINT, account.address).await?;
-        let address = server.local_addr().context("the machine has no address")?;
-        let access = Access::reader(&[&address.to_string()]).lifetime(LIFETIME);
+        let (server, authority) = match account.place {
+            Place::Socket(address) => {
+                let server = talos.listen(ENDPOINT, address).await?;
+                let address = server.local_addr().context("the machine has no address")?;
+                (server, address.to_string())
+            }
+            Place::Pipe => {
+                let server = talos.on_pipe(ENDPOINT, &format!("{FIRST}:50000"));
+                (server, FIRST.to_string())
+            }
+        };
+        let access = Access::reader(&[&authority]).lifetime(LIFETIME);
         let talosconfig = talos.talosconfig(&access)?;
         let cloud = Arc::new(Simulated {
             talos,
-            address,
+            authority,
             numbered: AtomicU32::new(0),
             talosconfig,
         });
@@ -91,7 +102,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("https://{}", self.address)
+        format!("https://{}", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bowline_simulator::sandbox::{
-    Account, Balancer, Balancers, Extras, NamedAccount, Running, Section, Settings, SimulatedCloud,
-    SimulatorKind, Words,
+    Account, Balancer, Balancers, Extras, NamedAccount, Place, Running, Section, Settings,
+    SimulatedCloud, SimulatorKind, Words,
 };
 use bowline_simulator::{KubeletSpec, World};
 use futures::FutureExt;
@@ -51,8 +51,10 @@ const PACKAGE: &str = "g4-highcpu-1G";
 /// The simulated data center of a sandbox.
 struct Simulated {
     cloud: Arc<Triton>,
-    address: SocketAddr,
-    names: Dns,
+    /// Host and port of its API.
+    authority: String,
+    /// None on a pipe.
+    names: Option<Dns>,
 }
 
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
@@ -72,10 +74,15 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
             timings.appliance = Duration::from_secs(1);
         });
         cloud.set_routes(FABRIC, &[FOREIGN])?;
-        let names = Dns::serve(&cloud, SocketAddr::new(account.address.ip(), 0)).await?;
-        Running::serve(world, account, cloud.clone(), |address| Simulated {
+        let names = match account.place {
+            Place::Socket(address) => {
+                Some(Dns::serve(&cloud, SocketAddr::new(address.ip(), 0)).await?)
+            }
+            Place::Pipe => None,
+        };
+        Running::serve(world, account, cloud.clone(), |authority| Simulated {
             cloud,
-            address,
+            authority,
             names,
         })
         .await
@@ -85,7 +92,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {
@@ -159,7 +166,7 @@ impl SimulatedCloud for Simulated {
     }
 
     fn extras(&self) -> Option<Extras> {
-        let names = self.names.local_addr();
+        let names = self.names.as_ref()?.local_addr();
         Some(Extras {
             dig: format!("dig @{} -p {}", names.ip(), names.port()),
             class: "cloud.tritoncompute/clb",

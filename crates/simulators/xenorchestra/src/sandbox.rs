@@ -1,7 +1,7 @@
 //! Xen Orchestra in the sandbox: one pool of two hosts.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +45,8 @@ const RANGE: Ipv4Addr = Ipv4Addr::new(10, 40, 0, 0);
 /// The simulated Xen Orchestra of a sandbox.
 struct Simulated {
     cloud: Arc<XenOrchestra>,
-    address: SocketAddr,
+    /// Host and port of its API.
+    authority: String,
     /// How many machines got an address.
     numbered: AtomicU32,
 }
@@ -57,9 +58,9 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
         for host in HOSTS {
             cloud.add_host(&HostSpec::named(host, POOL))?;
         }
-        Running::serve(world, account, cloud.clone(), |address| Simulated {
+        Running::serve(world, account, cloud.clone(), |authority| Simulated {
             cloud,
-            address,
+            authority,
             numbered: AtomicU32::new(0),
         })
         .await
@@ -69,7 +70,7 @@ fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
 
 impl SimulatedCloud for Simulated {
     fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.authority)
     }
 
     fn settings(&self, folder: &Path) -> Settings {

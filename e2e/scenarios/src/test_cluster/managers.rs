@@ -7,7 +7,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request, Table};
-use bowline_controllers::{ActiveConfig, ActiveConfigs};
+use bowline_controllers::{ActiveConfig, ActiveConfigChanger, ActiveConfigs};
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 
@@ -84,6 +84,25 @@ impl TestCluster {
         config: &kube::Config,
         flags: &[&str],
     ) -> Replica {
+        let scripted = self.clouds.iter().cloned();
+        let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
+        let built = self.providers.iter().map(|build| build(&metrics));
+        let clouds = scripted.chain(built).collect();
+        let rules = self.rules.clone();
+        let (replica, changer) = self.replica_of(metrics, name, config, flags, (clouds, rules));
+        self.changer.replace(Some(changer));
+        replica
+    }
+
+    /// The same with these clouds and rules, which can be changed while it runs.
+    pub fn replica_of(
+        &self,
+        metrics: Arc<Metrics>,
+        name: &str,
+        config: &kube::Config,
+        flags: &[&str],
+        (clouds, rules): (Vec<Arc<dyn Cloud>>, CloudRules),
+    ) -> (Replica, ActiveConfigChanger) {
         let lease = self.cluster.names().own(LEASE);
         let basis = [
             "--secure-port=0".to_owned(),
@@ -91,8 +110,10 @@ impl TestCluster {
         ];
         let flags = flags.iter().map(|&flag| flag.to_owned());
         let flags: Vec<String> = basis.into_iter().chain(flags).collect();
-        let manager = self.manager(metrics, config, self.parse(&flags));
-        Replica::start(name, manager, self.cluster.names().clone())
+        let first = ActiveConfig::first(self.parse(&flags), clouds, rules);
+        let (manager, changer) = self.manager(metrics, config, first);
+        let replica = Replica::start(name, manager, self.cluster.names().clone());
+        (replica, changer)
     }
 
     fn parse(&self, flags: &[String]) -> Options {
@@ -132,17 +153,17 @@ impl TestCluster {
         )
     }
 
-    fn manager(&self, metrics: Arc<Metrics>, config: &kube::Config, options: Options) -> Manager {
-        let limits = Limits::from(&options.client);
-        let accounts = options.client.use_service_account_credentials;
-        let scripted = self.clouds.iter().cloned();
-        let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
-        let built = self.providers.iter().map(|build| build(&metrics));
-        let clouds = scripted.chain(built).collect();
-        let first = ActiveConfig::first(options, clouds, self.rules.clone());
+    fn manager(
+        &self,
+        metrics: Arc<Metrics>,
+        config: &kube::Config,
+        first: ActiveConfig,
+    ) -> (Manager, ActiveConfigChanger) {
+        let client = &first.options.client;
+        let limits = Limits::from(client);
+        let accounts = client.use_service_account_credentials;
         let (changer, active_configs) = ActiveConfigs::beginning_with(first);
-        self.changer.replace(Some(changer));
-        Manager {
+        let manager = Manager {
             clients: self.clients(config, limits, accounts, &metrics),
             active_configs,
             reviews: Reviews::default(),
@@ -150,7 +171,8 @@ impl TestCluster {
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
             set_verbosity: Arc::new(|_| Ok(())),
-        }
+        };
+        (manager, changer)
     }
 
     /// Stops the manager the way a signal does.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::sandbox::{Account, Host, Running, SimulatedCloud, SimulatorKind};
+use bowline_simulator::sandbox::{Account, Host, Place, Running, SimulatedCloud, SimulatorKind};
 use bowline_simulator::{KubeletSpec, World};
 use bowline_simulator_kubernetes::fleet::Fleet;
 
@@ -42,7 +42,7 @@ impl SandboxCloud {
         let account = Account {
             name: name.to_owned(),
             number,
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            place: Place::Socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
         let running = (kind.start)(world, account);
         let running = running

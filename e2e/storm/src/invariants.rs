@@ -1,0 +1,269 @@
+//! What must hold all along, whatever happens. It is looked at every few seconds of simulated time, in which nobody but
+//! the managers acts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bowline_core::CLEANUP_FINALIZER;
+use bowline_scenarios::objects::{finalizers, is_uninitialized, text};
+use bowline_simulator::World;
+use bowline_simulator::journal::Entry;
+use bowline_simulator::sandbox::Balancers;
+use bowline_simulator_kubernetes::kinds::{self, Kind as Resource};
+use bowline_simulator_kubernetes::store::Store;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The load balancers of each cloud, by its name.
+pub(crate) type Seen = BTreeMap<String, Balancers>;
+
+/// The name of what is nobody's of this cluster.
+pub(crate) const FOREIGN: &str = "foreign";
+/// What names of managers begin with.
+pub(crate) const MANAGER: &str = "bowline-";
+/// The path of the lease that managers compete for.
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+/// A Service that shows the address of a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shown {
+    uid: String,
+    cloud: String,
+    balancer: String,
+}
+
+#[derive(Default)]
+pub(crate) struct Invariants {
+    /// Revisions of the store that were looked at.
+    revision: u64,
+    /// Machines, by the names of their Nodes.
+    pub(crate) machines: BTreeMap<String, String>,
+    /// What belongs to others, as it was first seen.
+    foreign: Option<Seen>,
+    shown: BTreeSet<Shown>,
+    /// Load balancers that somebody else deleted.
+    pub(crate) removed: BTreeSet<String>,
+    /// Who holds the lease.
+    holder: Option<String>,
+    /// Since when.
+    held_since: Option<Timestamp>,
+    /// What nobody may tell.
+    secrets: Vec<String>,
+    broken: Vec<String>,
+}
+
+impl Invariants {
+    /// Nothing has happened yet.
+    pub(crate) fn new(secrets: Vec<String>) -> Self {
+        Self {
+            secrets,
+            ..Self::default()
+        }
+    }
+
+    /// What is broken so far.
+    pub(crate) fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    /// Notes what is broken.
+    pub(crate) fn find(&mut self, broken: impl IntoIterator<Item = String>) {
+        for what in broken {
+            if !self.broken.contains(&what) {
+                self.broken.push(what);
+            }
+        }
+    }
+
+    /// Looks at everything that has happened since the last look.
+    pub(crate) fn look(
+        &mut self,
+        world: &World,
+        store: &Store,
+        services: &[Value],
+        seen: &Seen,
+        entries: &[Entry],
+    ) {
+        let mut broken = self.look_at_objects(world, store, seen);
+        broken.extend(self.look_at_foreign(seen));
+        broken.extend(self.look_at_balancers(services, seen));
+        broken.extend(entries.iter().filter_map(|it| self.look_at_call(it)));
+        self.find(broken);
+    }
+
+    /// Whether a text tells a secret.
+    pub(crate) fn tells_secret(&self, text: &str) -> bool {
+        self.secrets.iter().any(|it| text.contains(it.as_str()))
+    }
+
+    fn look_at_objects(&mut self, world: &World, store: &Store, seen: &Seen) -> Vec<String> {
+        let revision = store.revision();
+        let changes =
+            |kind: &Resource| store.with(|state| state.changes(kind, self.revision, usize::MAX));
+        let (nodes, services) = (changes(kind("Node")), changes(kind("Service")));
+        self.revision = revision;
+        let mut broken = Vec::new();
+        for change in nodes {
+            let name = &change.path;
+            let machine = self.machines.get(name).map_or("", String::as_str);
+            let Some(after) = &change.after else {
+                if world.machines.power(machine).is_some() {
+                    broken.push(format!("Node {name} was deleted, and its machine exists"));
+                }
+                continue;
+            };
+            let id = text(&after["spec"]["providerID"]);
+            let own = machine.rsplit('/').next().unwrap_or_default();
+            // Talos names machines after their addresses.
+            if !id.is_empty() && !id.ends_with(own) && !id.starts_with("talos://") {
+                broken.push(format!(
+                    "Node {name} has {id}, and its machine is {machine}"
+                ));
+            }
+            let was_tainted = change
+                .before
+                .as_ref()
+                .is_some_and(|it| is_uninitialized(it));
+            if was_tainted && !is_uninitialized(after) && id.is_empty() {
+                broken.push(format!("Node {name} is initialized without a provider ID"));
+            }
+        }
+        for change in services {
+            let Some(before) = &change.before else {
+                continue;
+            };
+            let is_held = |it: &Value| finalizers(it).iter().any(|it| it == CLEANUP_FINALIZER);
+            let is_still = change.after.as_ref().is_some_and(|it| is_held(it));
+            if is_held(before) && !is_still {
+                let uid = text(&before["metadata"]["uid"]);
+                let left = balancers_of(uid, seen).map(|(cloud, id)| {
+                    let name = &change.path;
+                    format!(
+                        "Service {name} lost its finalizer, and load balancer {id} is in {cloud}"
+                    )
+                });
+                broken.extend(left);
+            }
+        }
+        broken
+    }
+
+    /// What is not ours stays as it is.
+    fn look_at_foreign(&mut self, seen: &Seen) -> Option<String> {
+        let foreign: Seen = seen
+            .iter()
+            .map(|(cloud, all)| {
+                let all = all.iter().filter(|(_, it)| it.name == FOREIGN);
+                let all = all.map(|(id, it)| (id.clone(), it.clone()));
+                (cloud.clone(), all.collect())
+            })
+            .collect();
+        match &self.foreign {
+            None => {
+                self.foreign = Some(foreign);
+                None
+            }
+            Some(before) => (*before != foreign)
+                .then(|| format!("load balancers of others were {before:?}, and are {foreign:?}")),
+        }
+    }
+
+    /// A load balancer whose address a Service shows stays while that wants one, and the address goes with it.
+    fn look_at_balancers(&mut self, services: &[Value], seen: &Seen) -> Vec<String> {
+        let mut broken = Vec::new();
+        let wanting: BTreeMap<&str, &Value> = services
+            .iter()
+            .filter(|it| wants_balancer(it))
+            .map(|it| (text(&it["metadata"]["uid"]), it))
+            .collect();
+        for was in &self.shown {
+            let is_there = seen
+                .get(&was.cloud)
+                .is_some_and(|it| it.contains_key(&was.balancer));
+            let is_ours = !self.removed.contains(&was.balancer);
+            if wanting.contains_key(was.uid.as_str()) && !is_there && is_ours {
+                broken.push(format!(
+                    "load balancer {} was deleted in {}, and its Service {} wants one",
+                    was.balancer, was.cloud, was.uid
+                ));
+            }
+        }
+        self.shown.clear();
+        for (uid, service) in &wanting {
+            let published = published(service);
+            for (cloud, all) in seen {
+                for (id, it) in all.iter().filter(|(_, it)| it.name.contains(uid)) {
+                    if it.addresses.iter().any(|it| published.contains(it)) {
+                        self.shown.insert(Shown {
+                            uid: (*uid).to_owned(),
+                            cloud: cloud.clone(),
+                            balancer: id.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        broken
+    }
+
+    /// Only who holds the lease writes, and nobody writes a secret.
+    fn look_at_call(&mut self, entry: &Entry) -> Option<String> {
+        let is_kubernetes = entry.server == "kubernetes";
+        if !is_kubernetes || !entry.is_mutating() || !entry.caller.starts_with(MANAGER) {
+            return None;
+        }
+        if self.tells_secret(&entry.body.to_string()) {
+            return Some(format!("a secret was written to {}", entry.path));
+        }
+        let is_done = entry.status < 400;
+        if entry.path.starts_with(LEASE) {
+            if is_done {
+                let holder = text(&entry.body["spec"]["holderIdentity"]);
+                let holder = (!holder.is_empty()).then(|| entry.caller.clone());
+                if self.holder != holder {
+                    self.held_since = Some(entry.time);
+                }
+                self.holder = holder;
+            }
+            return None;
+        }
+        let is_event = entry.path.contains("/events");
+        let is_holder = self.holder.as_ref() == Some(&entry.caller);
+        // A call that was on its way when the lease changed hands cannot be called back.
+        let was_sent_before = self.held_since.is_some_and(|since| entry.arrived <= since);
+        (is_done && !is_event && !is_holder && !was_sent_before).then(|| {
+            format!(
+                "{} wrote to {} while the lease was held by {:?}",
+                entry.caller, entry.path, self.holder
+            )
+        })
+    }
+}
+
+/// A resource of the core group.
+fn kind(name: &str) -> &'static Resource {
+    #[expect(clippy::expect_used, reason = "they are there")]
+    kinds::by_kind("", "v1", name).expect("a core resource")
+}
+
+/// Whether a Service asks for a load balancer.
+pub(crate) fn wants_balancer(service: &Value) -> bool {
+    service["spec"]["type"] == "LoadBalancer" && service["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The addresses that a Service shows.
+pub(crate) fn published(service: &Value) -> BTreeSet<String> {
+    let all = service["status"]["loadBalancer"]["ingress"].as_array();
+    let all = all.into_iter().flatten();
+    all.map(|it| text(&it["ip"]).to_owned()).collect()
+}
+
+/// The load balancers that were made for the Service of that uid: cloud and id.
+pub(crate) fn balancers_of<'a>(
+    uid: &'a str,
+    seen: &'a Seen,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    seen.iter().flat_map(move |(cloud, all)| {
+        let own = all.iter().filter(move |(_, it)| it.name.contains(uid));
+        own.map(|(id, _)| (cloud.as_str(), id.as_str()))
+    })
+}

@@ -1,0 +1,87 @@
+//! A story: what happens, and when. Drawn from a seed; told in simulated time.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bowline_http::Random;
+
+use crate::act::{Act, Machine};
+use crate::clouds::Kind;
+
+/// Simulated milliseconds between two acts, at most.
+const LONGEST_PAUSE: u64 = 60_000;
+/// Clouds of a story, at most.
+const MOST_CLOUDS: u64 = 3;
+
+/// Everything that happens to a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Story {
+    /// Of the world: ids, jitter, which calls a fault strikes.
+    pub seed: u64,
+    /// A kind that comes twice is two accounts.
+    pub clouds: Vec<Kind>,
+    /// Whether the configuration tells the nodes of each cloud by a label. If not, nobody knows whose a machine was that
+    /// is in neither of two accounts.
+    pub has_selectors: bool,
+    /// Managers that compete for the lease.
+    pub replicas: u8,
+    /// Each with the milliseconds that pass before it.
+    pub acts: Vec<(u64, Act)>,
+}
+
+impl Story {
+    /// The story of a seed, with some of these clouds, for about so long.
+    pub fn of(seed: u64, kinds: &[Kind], minutes: u64) -> Self {
+        let random = Random::seeded(seed);
+        let replicas = if random.below(3) == 0 { 2 } else { 1 };
+        let has_selectors = random.below(2) == 0;
+        let mut clouds: Vec<Kind> = Vec::new();
+        for _ in 0..=random.below(MOST_CLOUDS) {
+            let at = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
+            let kind = kinds[at];
+            if kind.has_accounts() || !clouds.contains(&kind) {
+                clouds.push(kind);
+            }
+        }
+        let count = u8::try_from(clouds.len()).unwrap_or(1);
+        let mut acts = Vec::new();
+        // Something to act on.
+        for cloud in 0..count {
+            for number in 0..2 {
+                acts.push((0, Act::Boot(Machine(cloud, number))));
+            }
+        }
+        let mut left = minutes * 60_000;
+        while left > 0 {
+            let pause = random.below(LONGEST_PAUSE).min(left);
+            left -= pause.max(1).min(left);
+            acts.push((pause, Act::draw(&random, count, replicas)));
+        }
+        Self {
+            seed,
+            clouds,
+            has_selectors,
+            replicas,
+            acts,
+        }
+    }
+
+    /// How long it takes, but for what follows until everything is at rest.
+    pub fn length(&self) -> Duration {
+        Duration::from_millis(self.acts.iter().map(|(pause, _)| pause).sum())
+    }
+
+    /// As a test that tells it again.
+    pub fn as_test(&self) -> String {
+        let mut text = format!(
+            "#[test]\nfn seed_{}() {{\n    tell_again(&Story {{\n        seed: {},\n        \
+             clouds: vec!{:?},\n        has_selectors: {},\n        replicas: {},\n        acts: vec![\n",
+            self.seed, self.seed, self.clouds, self.has_selectors, self.replicas
+        );
+        for (pause, act) in &self.acts {
+            let _ = writeln!(text, "            ({pause}, {act:?}),");
+        }
+        text.push_str("        ],\n    });\n}\n");
+        text
+    }
+}

@@ -1,0 +1,202 @@
+//! Tells a story to its end: everything happens, then everything comes to rest.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+use std::time::Duration;
+
+use anyhow::Result;
+use bowline_scenarios::log::Log;
+use bowline_scenarios::objects::{finalizers, is_uninitialized, readiness, text};
+use bowline_simulator::machines::Power;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::invariants::{FOREIGN, Seen, balancers_of, published, wants_balancer};
+use crate::storm::{LOOK, Storm};
+use crate::story::Story;
+
+/// Simulated time within which everything is as it should be once nothing goes wrong any more: the deletion guard
+/// lets three nodes go in ten minutes.
+const SETTLING: Duration = Duration::from_secs(90 * 60);
+/// Rounds that find no difference to what they wrote begin within so long.
+const PERIODS: Duration = Duration::from_secs(11 * 60);
+/// Then nothing is written for so long.
+const REST: Duration = Duration::from_secs(15 * 60);
+
+/// What came of a story.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Every act and every call, in order.
+    pub transcript: String,
+    /// What must not be.
+    pub broken: Vec<String>,
+    /// How long it took, in simulated time.
+    pub simulated: Duration,
+}
+
+thread_local! {
+    /// What panicked on this thread, in whichever task.
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tells a story, in a runtime of its own under a paused clock.
+pub fn tell(story: &Story) -> Result<Told> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| panic::set_hook(Box::new(note)));
+    PANICS.take();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build()?;
+    let (log, _guard) = Log::keep();
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(to_its_end(story, log))
+    }));
+    let mut told = match ended {
+        Ok(told) => told?,
+        Err(_) => Told::default(),
+    };
+    told.broken.extend(PANICS.take());
+    Ok(told)
+}
+
+fn note(info: &PanicHookInfo<'_>) {
+    let line = info.to_string().replace('\n', " ");
+    PANICS.with_borrow_mut(|all| all.push(line));
+}
+
+async fn to_its_end(story: &Story, log: Log) -> Result<Told> {
+    let begun = Instant::now();
+    let mut storm = Storm::set_up(story, log).await?;
+    for (pause, act) in &story.acts {
+        storm.pass(Duration::from_millis(*pause)).await;
+        if !storm.invariants.broken().is_empty() {
+            break;
+        }
+        let _ = writeln!(storm.transcript, "# {act:?}");
+        storm.play(act).await?;
+    }
+    if storm.invariants.broken().is_empty() {
+        storm.transcript.push_str("# everything comes to rest\n");
+        storm.calm_down().await?;
+        storm.rest().await;
+    }
+    Ok(Told {
+        broken: storm.invariants.broken().to_vec(),
+        transcript: storm.transcript,
+        simulated: begun.elapsed(),
+    })
+}
+
+impl Storm {
+    /// Everything becomes as it should be, and stays so.
+    async fn rest(&mut self) {
+        let end = Instant::now() + SETTLING;
+        loop {
+            self.pass(LOOK * 6).await;
+            let open = self.open();
+            if open.is_empty() || !self.invariants.broken().is_empty() {
+                break;
+            }
+            if Instant::now() >= end {
+                return self.invariants.find(open);
+            }
+        }
+        // Addresses and labels are looked at every five minutes.
+        self.pass(PERIODS).await;
+        let quiet = self.transcript.len();
+        self.pass(REST).await;
+        let written = self.transcript[quiet..].lines().filter(|it| is_write(it));
+        let written: Vec<String> = written.map(|it| format!("written at rest: {it}")).collect();
+        self.invariants.find(written);
+        let open = self.open();
+        self.invariants.find(open);
+        if self.invariants.tells_secret(&self.metrics()) {
+            self.invariants
+                .find(["a secret is in the metrics".to_owned()]);
+        }
+    }
+
+    /// What is not yet as it should be.
+    fn open(&self) -> Vec<String> {
+        let mut open = Vec::new();
+        for (name, id) in &self.invariants.machines {
+            let power = self.cluster.world.machines.power(id);
+            match (power, self.cluster.find(name)) {
+                (None, Some(_)) if self.can_miss(name) => {
+                    open.push(format!("Node {name} has no machine any more"));
+                }
+                (Some(_), None) => open.push(format!("machine {name} has no Node")),
+                (Some(_), Some(node)) if is_uninitialized(&node) => {
+                    open.push(format!("Node {name} is not initialized"));
+                }
+                (Some(Power::Running), Some(node)) if readiness(&node) != "True" => {
+                    open.push(format!("Node {name} is not Ready"));
+                }
+                _ => {}
+            }
+        }
+        let (services, seen) = (self.services(), self.seen());
+        open.extend(services.iter().filter_map(|it| self.open_about(it, &seen)));
+        let uids = services.iter().map(|it| text(&it["metadata"]["uid"]));
+        let uids: Vec<&str> = uids.collect();
+        for it in seen.values().flat_map(|it| it.values()) {
+            let has_service = uids.iter().any(|uid| it.name.contains(uid));
+            if !has_service && it.name != FOREIGN {
+                open.push(format!("load balancer {} has no Service", it.name));
+            }
+        }
+        open
+    }
+
+    fn open_about(&self, service: &Value, seen: &Seen) -> Option<String> {
+        let name = text(&service["metadata"]["name"]);
+        let own: Vec<(&str, &str)> =
+            balancers_of(text(&service["metadata"]["uid"]), seen).collect();
+        if !service["metadata"]["deletionTimestamp"].is_null() {
+            return Some(format!("Service {name} is not gone"));
+        }
+        if !wants_balancer(service) {
+            let is_clean =
+                own.is_empty() && published(service).is_empty() && finalizers(service).is_empty();
+            return (!is_clean).then(|| format!("Service {name} still has a load balancer"));
+        }
+        let [(cloud, id)] = own[..] else {
+            return Some(format!("Service {name} has {} load balancers", own.len()));
+        };
+        let balancer = &seen[cloud][id];
+        if published(service) != balancer.addresses {
+            return Some(format!(
+                "Service {name} does not show {:?}",
+                balancer.addresses
+            ));
+        }
+        let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
+        let is_port = |it: &&String| it.starts_with("listener ") || it.starts_with("service ");
+        if balancer.parts.iter().filter(is_port).count() != ports {
+            return Some(format!(
+                "the load balancer of {name} has {:?}",
+                balancer.parts
+            ));
+        }
+        let targets = self.targets(cloud);
+        let are_members = balancer.parts.iter().any(|it| it.starts_with("listener "));
+        (are_members && balancer.targets != targets).then(|| {
+            format!(
+                "the load balancer of {name} has targets {:?} instead of {targets:?}",
+                balancer.targets
+            )
+        })
+    }
+}
+
+/// Whether a line of the transcript is a write of a manager, its lease and its events apart.
+fn is_write(line: &str) -> bool {
+    let mut words = line.split(' ').skip(1);
+    let mut word = || words.next().unwrap_or_default();
+    let (server, method, path) = (word(), word(), word());
+    let is_read = matches!(method, "GET" | "HEAD" | "OPTIONS");
+    let is_managers = server != "users";
+    let is_expected = path.contains("/leases") || path.contains("/events");
+    !line.starts_with('#') && !is_read && is_managers && !is_expected
+}
