@@ -78,9 +78,14 @@ impl Cache {
     /// Lets lists that ask for any version, or for one not older than another, be answered from it, and watches from
     /// a version find that forgotten, so that the manager lists again.
     pub fn answer(&self, bench: &TestCluster) -> Lagging {
+        self.answer_at("kubernetes", bench)
+    }
+
+    /// The same for those who call at that door.
+    pub fn answer_at(&self, door: &str, bench: &TestCluster) -> Lagging {
         let mut rules = Vec::new();
         let mut add = |action: Action, query: &str| {
-            let rule = Rule::new(action).server("kubernetes");
+            let rule = Rule::new(action).server(door);
             let rule = rule.on("GET", self.path).query(query);
             rules.push(bench.world.faults.add(rule).unwrap());
         };

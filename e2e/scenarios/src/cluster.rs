@@ -36,8 +36,6 @@ pub(crate) use certificates::REQUEST;
 pub(crate) use remains::Remains;
 pub use server::Backup;
 
-/// Where users call in memory, if that is apart.
-const USERS: &str = "users.sim:80";
 /// Tries of a change that somebody else's changes come in between of.
 const MOST_CONFLICTS: usize = 50;
 
@@ -59,8 +57,8 @@ pub struct Cluster {
     names: Names,
     admin: kube::Client,
     back: Back,
-    /// Where users call, if that is apart.
-    door: Option<Server>,
+    /// Further doors, where some call.
+    doors: Vec<Server>,
 }
 
 enum Back {
@@ -94,23 +92,30 @@ impl Cluster {
             admin: cluster.admin().unwrap(),
             names: Names::alone(),
             back: Back::Memory(Box::new(cluster)),
-            door: None,
+            doors: Vec::new(),
             world,
         }
     }
 
-    /// Lets users and kubelets call at a door of their own from now on, `users` in the journal and in fault rules: what
-    /// strikes managers spares them. In memory alone.
-    pub fn let_users_call_apart(&mut self) {
+    /// Lets somebody call at a door of their own from now on, which has that name in the journal and in fault rules: what
+    /// strikes other callers spares them. In memory alone.
+    pub fn user_apart(&mut self, name: &str, door: &str) -> kube::Config {
         let Back::Memory(cluster) = &self.back else {
             panic!("a real server has one door");
         };
-        let door = Server::builder(&self.world, cluster.api().clone()).named("users");
-        self.door = Some(door.pipe(USERS));
-        let admin = User::new("kubernetes-admin", &["system:masters"]);
-        let mut config = cluster.config_of(admin).unwrap();
-        config.cluster_url = format!("http://{USERS}").parse().unwrap();
-        self.admin = cluster.client(config).unwrap();
+        let authority = format!("{door}.sim:80");
+        let server = Server::builder(&self.world, cluster.api().clone()).named(door);
+        self.doors.push(server.pipe(&authority));
+        let user = User::new(name, &["system:masters"]);
+        let mut config = cluster.config_of(user).unwrap();
+        config.cluster_url = format!("http://{authority}").parse().unwrap();
+        config
+    }
+
+    /// Lets users and kubelets call at such a door.
+    pub fn let_users_call_apart(&mut self, door: &str) {
+        let config = self.user_apart("kubernetes-admin", door);
+        self.admin = self.client(config);
     }
 
     async fn real(sharing: Sharing) -> Self {
@@ -139,7 +144,7 @@ impl Cluster {
             names,
             admin,
             back: Back::Real(Box::new(real)),
-            door: None,
+            doors: Vec::new(),
         }
     }
 

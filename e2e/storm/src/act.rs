@@ -14,7 +14,8 @@ pub struct Machine(pub u8, pub u8);
 /// Who is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    Kubernetes,
+    /// The API server, by that replica.
+    Kubernetes(u8),
     /// A cloud of the story.
     Cloud(u8),
 }
@@ -57,8 +58,12 @@ pub enum Act {
     /// Sets that annotation of the cloud to that value; both count modulo what there is.
     Annotate(u8, u8, u8),
     DeleteService(u8),
+    /// A tenant names the load balancer of somebody else.
+    Claim(u8, Claim),
     /// Somebody deletes the load balancer of a Service in the cloud.
     RemoveBalancer(u8),
+    /// A stolen kubelet registers a Node with the provider ID of that machine.
+    Impersonate(Machine),
     /// Calls of that method go wrong: at most so many, with a chance of so many percent.
     Fault {
         server: Server,
@@ -69,6 +74,12 @@ pub enum Act {
     },
     ClearFaults,
     BreakWatches,
+    /// Somebody saves the state of the API server, or of its cache.
+    Save,
+    /// It is restored to what was saved.
+    Restore,
+    /// Lists that may be old are answered from the cache for so many seconds, as that was when it was saved.
+    OldCache(u8),
     /// The API server forgets its history, and watches end.
     Compact,
     /// The API server is away for so many seconds.
@@ -91,6 +102,18 @@ pub enum Act {
     SetClock(i8),
     /// The configuration is read again; without that cloud, if there is one.
     Reload(Option<u8>),
+    /// The configuration is read again, with the credentials of another account for that cloud.
+    Swap(u8),
+    /// The configuration is read again, and that cloud has another name.
+    Rename(u8),
+}
+
+/// How a tenant names a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    Id,
+    Name,
+    TakeOver,
 }
 
 impl Act {
@@ -100,7 +123,7 @@ impl Act {
         let cloud = one_of(clouds.into());
         let machine = Machine(cloud, one_of(MACHINES));
         let (service, replica) = (one_of(SERVICES), one_of(replicas.into()));
-        match random.below(48) {
+        match random.below(60) {
             0..5 => Self::Boot(machine),
             5..7 => Self::PowerOff(machine),
             7..9 => Self::PowerOn(machine),
@@ -112,7 +135,7 @@ impl Act {
             18..20 => Self::Annotate(service, one_of(250), one_of(250)),
             20..22 => Self::DeleteService(service),
             22 => Self::RemoveBalancer(service),
-            23..33 => Self::fault(random, clouds),
+            23..33 => Self::fault(random, clouds, replicas),
             33..35 => Self::ClearFaults,
             35 => Self::BreakWatches,
             36 => Self::Compact,
@@ -120,7 +143,7 @@ impl Act {
             38..40 => Self::Kill(replica, one_of(60)),
             40..43 => Self::KillAtCall {
                 replica,
-                server: server(random, clouds),
+                server: server(random, clouds, replicas),
                 method: METHODS[usize::from(one_of(METHODS.len() as u64))],
                 after: one_of(6),
                 is_done: random.below(2) == 0,
@@ -129,13 +152,24 @@ impl Act {
             44 => Self::Freeze(1 + one_of(120)),
             45 => Self::SetClock(i8::try_from(random.below(120)).unwrap_or(0) - 60),
             46 => Self::Reload(Some(cloud)),
-            _ => Self::Reload(None),
+            47 => Self::Reload(None),
+            48..50 => Self::Swap(cloud),
+            50 => Self::Rename(cloud),
+            51..53 => Self::Save,
+            53 => Self::Restore,
+            54..56 => Self::OldCache(10 + one_of(120)),
+            56..58 => {
+                let how = [Claim::Id, Claim::Name, Claim::TakeOver][usize::from(one_of(3))];
+                Self::Claim(service, how)
+            }
+            _ => Self::Impersonate(machine),
         }
     }
 
-    fn fault(random: &Random, clouds: u8) -> Self {
+    fn fault(random: &Random, clouds: u8, replicas: u8) -> Self {
         let one_of = |bound: u64| u8::try_from(random.below(bound)).unwrap_or(0);
-        let server = server(random, clouds);
+        let server = server(random, clouds, replicas);
+        let is_kubernetes = matches!(server, Server::Kubernetes(_));
         let method = METHODS[usize::from(one_of(METHODS.len() as u64))];
         let wrong = match random.below(18) {
             0 => Wrong::Status(500),
@@ -151,12 +185,10 @@ impl Act {
             11 => Wrong::Truncated,
             12 => Wrong::Html(if random.below(2) == 0 { 404 } else { 200 }),
             13 => Wrong::Slow(1 + u16::from(one_of(200))),
-            14 | 15 if matches!(server, Server::Cloud(_)) => {
-                Wrong::Stale(10 + u16::from(one_of(240)))
-            }
+            14 | 15 if !is_kubernetes => Wrong::Stale(10 + u16::from(one_of(240))),
             16 if method != "*" && method != "GET" => Wrong::Silence,
-            17 if server == Server::Kubernetes => Wrong::CutStream(1 + one_of(20)),
-            _ if server == Server::Kubernetes => Wrong::Status(503),
+            17 if is_kubernetes => Wrong::CutStream(1 + one_of(20)),
+            _ if is_kubernetes => Wrong::Status(503),
             _ => Wrong::Hang,
         };
         Self::Fault {
@@ -174,10 +206,11 @@ impl Act {
 }
 
 /// Any; a cloud more often than not.
-fn server(random: &Random, clouds: u8) -> Server {
+fn server(random: &Random, clouds: u8, replicas: u8) -> Server {
+    let one_of = |bound: u8| u8::try_from(random.below(bound.into())).unwrap_or(0);
     match random.below(3) {
-        0 => Server::Kubernetes,
-        _ => Server::Cloud(u8::try_from(random.below(clouds.into())).unwrap_or(0)),
+        0 => Server::Kubernetes(one_of(replicas)),
+        _ => Server::Cloud(one_of(clouds)),
     }
 }
 

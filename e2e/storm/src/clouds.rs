@@ -14,6 +14,9 @@ use bowline_simulator::World;
 use bowline_simulator::sandbox::{Account, Place, Running, Section, SimulatedCloud, SimulatorKind};
 use serde_json::Value;
 
+use crate::act::Claim;
+use crate::invariants::FOREIGN;
+
 /// A kind of cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -34,6 +37,9 @@ pub const KINDS: [Kind; 6] = [
     Kind::Triton,
     Kind::Xenorchestra,
 ];
+
+/// By which a Service asks for a load balancer that exists.
+const TAKE_OVER: &str = "bowline.dev/take-over";
 
 /// An annotation of Services, and values for it, right and wrong.
 type Annotation = (&'static str, &'static [&'static str]);
@@ -88,6 +94,20 @@ impl Kind {
         !self.annotations().is_empty()
     }
 
+    /// The annotation by which a Service names a load balancer in that way.
+    pub(crate) fn claim(self, claim: Claim) -> Option<&'static str> {
+        match (self, claim) {
+            (Self::Cloudscale | Self::Exoscale, Claim::TakeOver) => Some(TAKE_OVER),
+            (Self::Cloudscale, Claim::Id) => Some("k8s.cloudscale.ch/loadbalancer-uuid"),
+            (Self::Cloudscale, Claim::Name) => Some("k8s.cloudscale.ch/loadbalancer-name"),
+            (Self::Exoscale, Claim::Name) => {
+                Some("service.beta.kubernetes.io/exoscale-loadbalancer-name")
+            }
+            // Whoever names one of Exoscale's by id is attached to it, which is allowed.
+            _ => None,
+        }
+    }
+
     /// Annotations of its Services.
     pub(crate) fn annotations(self) -> &'static [Annotation] {
         match self {
@@ -124,38 +144,55 @@ impl Kind {
     }
 }
 
-/// One cloud: an account, its API, and what its provider is given.
+/// One cloud: its account, and perhaps another one whose credentials may be confused with its own.
 pub(crate) struct Cloud {
     pub(crate) kind: Kind,
     pub(crate) name: CloudName,
+    own: Served,
+    other: Option<Served>,
+}
+
+/// An account, its API, and what its provider is given.
+struct Served {
     running: Running,
     input: ProviderInput,
     /// What nobody may tell: lines of the files of its provider.
-    pub(crate) secrets: Vec<String>,
+    secrets: Vec<String>,
+}
+
+/// As what a cloud is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    Own,
+    /// With the credentials of the other account.
+    Swapped,
+    Renamed,
 }
 
 /// Shorter lines may be anywhere.
 const SHORTEST_SECRET: usize = 16;
 
-impl Cloud {
-    /// Starts that many-eth cloud of a storm on a pipe of the world. Files of its provider go into that folder.
-    pub(crate) async fn start(
+/// Numbers of other accounts begin here.
+const OTHERS: usize = 10;
+
+impl Served {
+    /// Starts it on a pipe of the world. Files of its provider go into that folder.
+    async fn start(
         world: &World,
         kind: Kind,
         number: usize,
-        name: &str,
+        name: String,
         folder: &Path,
     ) -> Result<Self> {
         let account = Account {
-            name: name.to_owned(),
+            name: name.clone(),
             number,
             place: Place::Pipe,
         };
         let running = (kind.simulator().start)(world, account).await?;
-        let section = running.cloud.section(name, folder);
+        let section = running.cloud.section(&name, folder);
+        running.cloud.add_balancer(FOREIGN)?;
         Ok(Self {
-            kind,
-            name: CloudName::parse(name)?,
             running,
             input: input(kind.provider(), &section, folder)?,
             secrets: match kind {
@@ -164,26 +201,81 @@ impl Cloud {
             },
         })
     }
+}
+
+impl Cloud {
+    /// Starts a cloud of that name, the so-many-eth of a storm.
+    pub(crate) async fn start(
+        world: &World,
+        kind: Kind,
+        number: usize,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Self> {
+        let own = Served::start(world, kind, number, name.to_owned(), folder).await?;
+        let mut other = None;
+        if kind.has_accounts() {
+            let name = format!("{name}-other");
+            let served = Served::start(world, kind, OTHERS + number, name, folder).await?;
+            served.running.cloud.boot("somebody-else")?;
+            other = Some(served);
+        }
+        Ok(Self {
+            kind,
+            name: CloudName::parse(name)?,
+            own,
+            other,
+        })
+    }
 
     /// What people do to it, and see of it.
     pub(crate) fn simulated(&self) -> &dyn SimulatedCloud {
-        &*self.running.cloud
+        &*self.own.running.cloud
+    }
+
+    /// The other account, if there is one.
+    pub(crate) fn other(&self) -> Option<&dyn SimulatedCloud> {
+        Some(&*self.other.as_ref()?.running.cloud)
     }
 
     /// Its name in the journal and in fault rules.
     pub(crate) fn server(&self) -> &str {
-        &self.running.recorded_as
+        &self.own.running.recorded_as
+    }
+
+    /// What nobody may tell.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
+        [Some(&self.own), self.other.as_ref()]
+            .into_iter()
+            .flatten()
+            .flat_map(|it| &it.secrets)
+    }
+
+    /// Its name in a configuration.
+    pub(crate) fn called(&self, identity: Identity) -> CloudName {
+        match identity {
+            Identity::Own | Identity::Swapped => self.name.clone(),
+            Identity::Renamed => {
+                let name = CloudName::parse(&format!("{}-renamed", self.name));
+                name.unwrap_or_else(|_| self.name.clone())
+            }
+        }
     }
 
     /// The provider of one manager, which keeps its metrics there.
     pub(crate) async fn build(
         &self,
         world: &World,
+        identity: Identity,
         metrics: &CloudRegistry,
     ) -> Result<Arc<dyn Provider>> {
+        let served = match identity {
+            Identity::Own | Identity::Renamed => &self.own,
+            Identity::Swapped => self.other.as_ref().unwrap_or(&self.own),
+        };
         let context = ProviderContext {
-            name: self.name.clone(),
-            input: self.input.clone(),
+            name: self.called(identity),
+            input: served.input.clone(),
             connector: Connector::simulated(world.pipes.clone()),
             clock: world.clock.clone(),
             random: world.random.fork(),

@@ -7,7 +7,7 @@ use bowline_core::CLEANUP_FINALIZER;
 use bowline_scenarios::objects::{finalizers, is_uninitialized, text};
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
-use bowline_simulator::sandbox::Balancers;
+use bowline_simulator::sandbox::{Balancer, Balancers};
 use bowline_simulator_kubernetes::kinds::{self, Kind as Resource};
 use bowline_simulator_kubernetes::store::Store;
 use jiff::Timestamp;
@@ -40,6 +40,10 @@ pub(crate) struct Invariants {
     /// What belongs to others, as it was first seen.
     foreign: Option<Seen>,
     shown: BTreeSet<Shown>,
+    /// Nodes that pretend to be others, and which.
+    pub(crate) twins: BTreeMap<String, String>,
+    /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
+    pub(crate) lost: BTreeSet<String>,
     /// Load balancers that somebody else deleted.
     pub(crate) removed: BTreeSet<String>,
     /// Who holds the lease.
@@ -84,10 +88,20 @@ impl Invariants {
         entries: &[Entry],
     ) {
         let mut broken = self.look_at_objects(world, store, seen);
+        broken.extend(Self::look_at_ranges(store));
         broken.extend(self.look_at_foreign(seen));
         broken.extend(self.look_at_balancers(services, seen));
         broken.extend(entries.iter().filter_map(|it| self.look_at_call(it)));
         self.find(broken);
+    }
+
+    /// What has happened to the API server up to now is no manager's doing, and these Services are lost.
+    pub(crate) fn forget(&mut self, store: &Store, lost: BTreeSet<String>) {
+        self.revision = store.revision();
+        self.lost.extend(lost);
+        // Where the lease was restored, it may have been another's.
+        self.holder = None;
+        self.held_since = None;
     }
 
     /// Whether a text tells a secret.
@@ -119,6 +133,11 @@ impl Invariants {
                     "Node {name} has {id}, and its machine is {machine}"
                 ));
             }
+            let victim = self.twins.get(name).and_then(|it| self.machines.get(it));
+            let is_twin = victim.is_some_and(|it| world.machines.power(it).is_some());
+            if is_twin && !is_uninitialized(after) {
+                broken.push(format!("Node {name} was initialized as somebody else"));
+            }
             let was_tainted = change
                 .before
                 .as_ref()
@@ -147,13 +166,34 @@ impl Invariants {
         broken
     }
 
+    /// No two Nodes have one pod range.
+    fn look_at_ranges(store: &Store) -> Vec<String> {
+        let nodes = store.with(|state| state.list(kind("Node"), None));
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut broken = Vec::new();
+        for node in &nodes {
+            let ranges = node["spec"]["podCIDRs"].as_array();
+            for range in ranges.into_iter().flatten().map(text) {
+                let name = text(&node["metadata"]["name"]);
+                if let Some(other) = taken.insert(range, name) {
+                    broken.push(format!("Nodes {other} and {name} have pod range {range}"));
+                }
+            }
+        }
+        broken
+    }
+
     /// What is not ours stays as it is.
     fn look_at_foreign(&mut self, seen: &Seen) -> Option<String> {
         let foreign: Seen = seen
             .iter()
             .map(|(cloud, all)| {
                 let all = all.iter().filter(|(_, it)| it.name == FOREIGN);
-                let all = all.map(|(id, it)| (id.clone(), it.clone()));
+                let all = all.map(|(id, it)| {
+                    let is_made = true;
+                    let it = it.clone();
+                    (id.clone(), Balancer { is_made, ..it })
+                });
                 (cloud.clone(), all.collect())
             })
             .collect();
@@ -207,8 +247,8 @@ impl Invariants {
 
     /// Only who holds the lease writes, and nobody writes a secret.
     fn look_at_call(&mut self, entry: &Entry) -> Option<String> {
-        let is_kubernetes = entry.server == "kubernetes";
-        if !is_kubernetes || !entry.is_mutating() || !entry.caller.starts_with(MANAGER) {
+        // Without a caller, nothing came of it.
+        if !entry.is_mutating() || !entry.caller.starts_with(MANAGER) {
             return None;
         }
         if self.tells_secret(&entry.body.to_string()) {
@@ -216,7 +256,8 @@ impl Invariants {
         }
         let is_done = entry.status < 400;
         if entry.path.starts_with(LEASE) {
-            if is_done {
+            // Whoever did not hear that it holds the lease does not act on it.
+            if is_done && entry.status != 0 {
                 let holder = text(&entry.body["spec"]["holderIdentity"]);
                 let holder = (!holder.is_empty()).then(|| entry.caller.clone());
                 if self.holder != holder {
@@ -227,7 +268,7 @@ impl Invariants {
             return None;
         }
         let is_event = entry.path.contains("/events");
-        let is_holder = self.holder.as_ref() == Some(&entry.caller);
+        let is_holder = self.holder.as_ref() == Some(&entry.caller) || self.held_since.is_none();
         // A call that was on its way when the lease changed hands cannot be called back.
         let was_sent_before = self.held_since.is_some_and(|since| entry.arrived <= since);
         (is_done && !is_event && !is_holder && !was_sent_before).then(|| {

@@ -19,12 +19,14 @@
 mod act;
 mod clouds;
 mod invariants;
+mod managers;
+mod play;
 mod shrink;
 mod storm;
 mod story;
 mod tell;
 
-pub use act::{Act, Machine, Server, Wrong};
+pub use act::{Act, Claim, Machine, Server, Wrong};
 pub use clouds::{KINDS, Kind};
 pub use shrink::shrink;
 pub use story::Story;

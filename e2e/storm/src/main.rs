@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -34,11 +34,14 @@ struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     clouds: Vec<String>,
     /// Simulated minutes in which things happen
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 15)]
     minutes: u64,
     /// Print every act and every call of the story of --seed
     #[arg(long, requires = "seed")]
     transcript: bool,
+    /// Tell the others, too, when one fails
+    #[arg(long)]
+    keep_going: bool,
     /// Do not make a story that fails smaller
     #[arg(long)]
     no_shrink: bool,
@@ -76,6 +79,7 @@ fn main() -> Result<ExitCode> {
         seeds,
         clouds,
         minutes: arguments.minutes,
+        keep_going: arguments.keep_going,
         so_far: Mutex::default(),
     };
     let begun = Instant::now();
@@ -123,6 +127,7 @@ struct Storms {
     next: AtomicU64,
     clouds: Vec<Kind>,
     minutes: u64,
+    keep_going: bool,
     so_far: Mutex<SoFar>,
 }
 
@@ -151,14 +156,19 @@ impl Storms {
     fn work(&self) -> Result<()> {
         loop {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.seeds.end {
+            let has_failed = || !self.lock().failed.is_empty();
+            if seed >= self.seeds.end || (!self.keep_going && has_failed()) {
                 return Ok(());
             }
             let story = Story::of(seed, &self.clouds, self.minutes);
             let told = tell(&story)?;
-            let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
-            so_far.note(story, told, self.seeds.end - self.seeds.start);
+            let count = self.seeds.end - self.seeds.start;
+            self.lock().note(story, told, count);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SoFar> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Story {
     /// Whether the configuration tells the nodes of each cloud by a label. If not, nobody knows whose a machine was that
     /// is in neither of two accounts.
     pub has_selectors: bool,
+    /// Whether nodes get pod ranges.
+    pub has_ranges: bool,
     /// Managers that compete for the lease.
     pub replicas: u8,
     /// Each with the milliseconds that pass before it.
@@ -35,6 +37,7 @@ impl Story {
         let random = Random::seeded(seed);
         let replicas = if random.below(3) == 0 { 2 } else { 1 };
         let has_selectors = random.below(2) == 0;
+        let has_ranges = random.below(2) == 0;
         let mut clouds: Vec<Kind> = Vec::new();
         for _ in 0..=random.below(MOST_CLOUDS) {
             let at = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
@@ -61,6 +64,7 @@ impl Story {
             seed,
             clouds,
             has_selectors,
+            has_ranges,
             replicas,
             acts,
         }
@@ -74,10 +78,19 @@ impl Story {
     /// As a test that tells it again.
     pub fn as_test(&self) -> String {
         let mut text = format!(
-            "#[test]\nfn seed_{}() {{\n    tell_again(&Story {{\n        seed: {},\n        \
-             clouds: vec!{:?},\n        has_selectors: {},\n        replicas: {},\n        acts: vec![\n",
-            self.seed, self.seed, self.clouds, self.has_selectors, self.replicas
+            "#[test]\nfn seed_{}() {{\n    tell_again(&Story {{\n",
+            self.seed
         );
+        for (field, value) in [
+            ("seed", self.seed.to_string()),
+            ("clouds", format!("vec!{:?}", self.clouds)),
+            ("has_selectors", self.has_selectors.to_string()),
+            ("has_ranges", self.has_ranges.to_string()),
+            ("replicas", self.replicas.to_string()),
+        ] {
+            let _ = writeln!(text, "        {field}: {value},");
+        }
+        text.push_str("        acts: vec![\n");
         for (pause, act) in &self.acts {
             let _ = writeln!(text, "            ({pause}, {act:?}),");
         }

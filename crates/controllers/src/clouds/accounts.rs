@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub(crate) use account_watch::{AccountWatch, AccountWatchParts};
-pub use fingerprint::AccountKey;
+pub use fingerprint::{AccountKey, AccountNote};
 
 use crate::kube::election::LeaseNotes;
 
@@ -72,9 +72,33 @@ impl Accounts {
 
     /// Whether another account than the one in use was proven last.
     pub fn is_other(&self, cloud: &Arc<dyn Cloud>) -> bool {
-        let last = self.0.notes.get(cloud.name().as_str());
+        let last = self.last_proven(cloud.name());
         let key = AccountKey::of(cloud);
-        last.zip(key).is_some_and(|(last, key)| !key.is_like(&last))
+        let differs = |(last, key): (AccountNote, AccountKey)| !key.is_like(&last.fingerprint);
+        last.zip(key).is_some_and(differs)
+    }
+
+    /// The account of that cloud that was proven last, by whichever process.
+    fn last_proven(&self, cloud: &CloudName) -> Option<AccountNote> {
+        let note = self.0.notes.get(cloud.as_str());
+        note.map(|it| AccountNote::read(&it))
+    }
+
+    /// The accounts that were proven once, by whichever process, and are not of these clouds: what each was called, and
+    /// the provider. Nodes may still be theirs.
+    pub(crate) fn departed(&self, clouds: &[Arc<dyn Cloud>]) -> Vec<(CloudName, String)> {
+        let keys: Vec<AccountKey> = clouds.iter().filter_map(AccountKey::of).collect();
+        let is_configured = |name: &CloudName, note: &AccountNote| {
+            let is_known = |it: &AccountKey| it.is_like(&note.fingerprint);
+            clouds.iter().any(|it| it.name() == name) || keys.iter().any(is_known)
+        };
+        let notes = self.0.notes.all().into_iter();
+        let notes = notes.filter_map(|(name, note)| {
+            let (name, note) = (CloudName::parse(&name).ok()?, AccountNote::read(&note));
+            let is_departed = !is_configured(&name, &note);
+            is_departed.then_some((name, note.provider?))
+        });
+        notes.collect()
     }
 
     /// A cloud answered about the machines of nodes, with the credentials of `key` before and after.

@@ -89,6 +89,8 @@ struct Inner {
     asked: Mutex<BTreeSet<Identity>>,
     /// Which Nodes show which machine.
     machines: Machines,
+    /// Accounts of former configurations, with their providers: nodes may still be theirs.
+    departed: Vec<(CloudName, String)>,
     /// Former names of clouds, and what they are called now.
     former: BTreeMap<CloudName, CloudName>,
     /// How often something was found out.
@@ -120,14 +122,15 @@ impl OwnershipResolver {
             found: Mutex::default(),
             asked: Mutex::default(),
             machines,
+            departed: Vec::new(),
             former: BTreeMap::new(),
             changes: watch::Sender::new(0),
         }))
     }
 
     /// Decides among other clouds from now on, of which `renamed` says what they were called before. What was found out
-    /// about clouds that are the same is still known, and so is which of `nodes` were of clouds that are no more: those
-    /// are not another's for want of claims.
+    /// about clouds that are the same is still known, and so is which of `nodes` were, or may have been, of clouds that
+    /// are no more: those are not another's for want of claims.
     #[must_use]
     pub(crate) fn followed_by(
         &self,
@@ -135,12 +138,24 @@ impl OwnershipResolver {
         rules: Arc<CloudRules>,
         renamed: &BTreeMap<CloudName, CloudName>,
         nodes: &[Arc<Node>],
-        machines: Machines,
+        (machines, departed): (Machines, Vec<(CloudName, String)>),
     ) -> Self {
         let of = |name: &CloudName| clouds.iter().find(|it| it.name() == name);
-        let departing = nodes.iter().filter_map(|node| match self.ownership(node) {
-            Some(Ownership::Owned { by, .. }) if of(&by).is_none() => Some((identity(node), by)),
-            _ => None,
+        let departing = nodes.iter().filter_map(|node| {
+            let by = match self.ownership(node) {
+                Some(Ownership::Owned { by, .. }) => by,
+                Some(Ownership::Nobody(_)) => return None,
+                // Nobody knew whose it was, and the cloud that had it may be one that leaves.
+                None | Some(Ownership::Contested(_) | Ownership::Undecided(_)) => {
+                    let mut candidates = self.candidates(node).into_iter();
+                    let leaves = |it: &CloudCandidate| {
+                        of(&it.name).is_none() && !renamed.contains_key(&it.name)
+                    };
+                    let leaving = candidates.find(|it| it.claim == Claim::Mine && leaves(it));
+                    leaving?.name
+                }
+            };
+            of(&by).is_none().then(|| (identity(node), by))
         });
         let departing: Vec<(Identity, CloudName)> = departing.collect();
         let is_changed = |before: &Arc<dyn Cloud>| {
@@ -163,6 +178,7 @@ impl OwnershipResolver {
             found: Mutex::new(found),
             asked: Mutex::default(),
             machines,
+            departed,
             former: renamed.clone(),
             changes: watch::Sender::new(0),
         }))
@@ -171,6 +187,11 @@ impl OwnershipResolver {
     /// Former names of clouds, and what they are called now.
     pub(crate) fn former(&self) -> &BTreeMap<CloudName, CloudName> {
         &self.0.former
+    }
+
+    /// Whether there were accounts that are not configured any more.
+    pub(crate) fn has_departed(&self) -> bool {
+        !self.0.departed.is_empty()
     }
 
     /// Which Nodes show which machine.
@@ -241,8 +262,20 @@ impl OwnershipResolver {
         if let Some(older) = self.0.machines.of_another(node) {
             return Some(Ownership::Nobody(Unowned::ClaimedTwice(older)));
         }
+        let candidates = self.candidates(node);
         let found = self.found().get(&identity(node)).cloned();
-        ownership::decide(node, &self.candidates(node), found.as_ref())
+        let found = found.or_else(|| self.departed_of(&candidates));
+        ownership::decide(node, &candidates, found.as_ref())
+    }
+
+    /// A former account that a node of these clouds may belong to: another of the same provider. That one of them is alone
+    /// now proves nothing.
+    fn departed_of(&self, candidates: &[CloudCandidate]) -> Option<CloudName> {
+        let departed = self.0.departed.iter().find(|(_, provider)| {
+            let mut clouds = self.0.clouds.iter().zip(candidates);
+            clouds.any(|(cloud, it)| it.claim == Claim::Mine && cloud.provider() == provider)
+        });
+        departed.map(|(name, _)| name.clone())
     }
 
     /// Whether a node is that cloud's.

@@ -368,6 +368,8 @@ impl Stage {
             remembers: remembers(service, self.clouds.naming_annotation(cloud)),
             removal_began: conditions::is_removing(service),
             is_settling: false,
+            // The lease knows, which is not read for a plan.
+            may_have_departed: false,
         };
         let hold = account_hold(*self.accounts.get(cloud)?, basis)?;
         Some((hold, format!("waits for {}", waits_for(hold, cloud))))

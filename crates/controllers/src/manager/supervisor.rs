@@ -112,8 +112,9 @@ impl<'a> Supervisor<'a> {
             // Before anybody else listens: whoever decides goes by it.
             let machines = Machines::following(&self.nodes);
             let nodes = self.nodes.all();
-            resolver =
-                resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
+            let departed = manager.metrics.accounts.departed(&active_config.clouds);
+            let seen = (machines, departed);
+            resolver = resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, seen);
             let controllers = RunningControllers {
                 supervisor: &self,
                 active_config,

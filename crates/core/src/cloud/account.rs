@@ -281,6 +281,8 @@ pub enum AccountHold {
     Contradicted,
     /// Its load balancer is not found where nothing may be concluded from that.
     Unproven,
+    /// Its load balancer is not found, and may be in an account that is not configured any more.
+    Departed,
     /// Nobody has looked at the account yet.
     Settling,
 }
@@ -291,12 +293,17 @@ impl AccountHold {
         match self {
             Self::Contradicted => "AccountContradicted",
             Self::Unproven | Self::Settling => "AccountUnproven",
+            Self::Departed => "AccountDeparted",
         }
     }
 }
 
 /// What a plan for a Service rests on.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct PlanBasis {
     /// What is wanted.
     pub goal: Goal,
@@ -308,14 +315,19 @@ pub struct PlanBasis {
     pub removal_began: bool,
     /// Whether the account may be contradicted any moment.
     pub is_settling: bool,
+    /// Whether it may be in an account that is not configured any more: nothing says in which cloud it is.
+    pub may_have_departed: bool,
 }
 
 /// Whether a plan has to wait for the account, and why.
 pub fn account_hold(state: AccountState, basis: PlanBasis) -> Option<AccountHold> {
     let missing = basis.balancer == Known::Missing;
     match state {
-        AccountState::Proven => None,
         _ if basis.removal_began && basis.goal == Goal::Absent => None,
+        AccountState::Proven => {
+            let forgets = basis.goal == Goal::Absent && missing && basis.remembers;
+            (forgets && basis.may_have_departed).then_some(AccountHold::Departed)
+        }
         AccountState::Contradicted => {
             let creates = basis.goal == Goal::Present && missing;
             let removes = basis.goal == Goal::Absent && (!missing || basis.remembers);

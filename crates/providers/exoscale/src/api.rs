@@ -96,11 +96,16 @@ impl Api {
         call.send().await?.json()
     }
 
-    /// The end of an item; none if it is not there.
+    /// The end of an item; none if it is not there. A 404 alone does not say so: whoever may not delete may get that, too.
     async fn remove(&self, route: Route) -> Result<Option<Operation>, CallError> {
-        match self.http.delete(route).repeatable().send().await {
-            Ok(reply) => reply.json().map(Some),
+        let refusal = match self.http.delete(route.clone()).repeatable().send().await {
+            Ok(reply) => return reply.json().map(Some),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => error,
+            Err(error) => return Err(error),
+        };
+        match self.http.get(route).send().await {
             Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Ok(_) => Err(refusal.with_kind(CloudErrorKind::Unknown)),
             Err(error) => Err(error),
         }
     }

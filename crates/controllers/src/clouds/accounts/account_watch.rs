@@ -97,12 +97,12 @@ impl AccountWatch {
     /// Whether its fingerprint is known, and by whom.
     fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
         let name = self.parts.cloud.name();
-        let last = self.parts.accounts.notes().get(name.as_str());
+        let last = self.parts.accounts.last_proven(name);
         let confirmed = self.parts.resolver.rules().account_of(name);
         if confirmed.is_some_and(|it| key.is_like(it)) {
             Some(ProvenBy::Operator)
         } else {
-            let is_same = last.is_some_and(|it| key.is_like(&it));
+            let is_same = last.is_some_and(|it| key.is_like(&it.fingerprint));
             is_same.then_some(ProvenBy::Fingerprint)
         }
     }
@@ -169,10 +169,19 @@ impl AccountWatch {
 
     /// Keeps the fingerprint of an account that is proven, for the next process.
     fn remember(&self, key: AccountKey, by: ProvenBy) {
-        let (notes, name) = (self.parts.accounts.notes(), self.parts.cloud.name());
-        let is_kept = |last: String| key.is_like(&last);
-        if by != ProvenBy::Fingerprint && !notes.get(name.as_str()).is_some_and(is_kept) {
-            notes.set(name.as_str(), key.fingerprint(&self.parts.random));
+        let AccountWatchParts {
+            accounts, cloud, ..
+        } = &self.parts;
+        let last = accounts.last_proven(cloud.name());
+        let is_noted = last.is_some_and(|it| {
+            let is_same = by == ProvenBy::Fingerprint || key.is_like(&it.fingerprint);
+            is_same && it.provider.is_some()
+        });
+        if !is_noted {
+            let note = key.note(cloud.provider(), &self.parts.random);
+            accounts
+                .notes()
+                .set(cloud.name().as_str(), note.to_string());
         }
     }
 

@@ -38,6 +38,14 @@ impl AccountKey {
         salt.is_some_and(|salt| self.salted(salt) == fingerprint.trim())
     }
 
+    /// What is noted of it for later processes: `<fingerprint> <provider>`.
+    pub fn note(&self, provider: &str, random: &Random) -> AccountNote {
+        AccountNote {
+            fingerprint: self.fingerprint(random),
+            provider: Some(provider.to_owned()),
+        }
+    }
+
     fn salted(&self, salt: &str) -> String {
         let mut text = salt.as_bytes().to_vec();
         text.push(0);
@@ -51,6 +59,35 @@ impl AccountKey {
     }
 }
 
+/// What the lease says about an account that was proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountNote {
+    pub fingerprint: String,
+    /// The provider of its cloud; none if an earlier version wrote it.
+    pub provider: Option<String>,
+}
+
+impl AccountNote {
+    /// Reads it.
+    pub fn read(text: &str) -> Self {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        Self {
+            fingerprint: words.next().unwrap_or_default(),
+            provider: words.next(),
+        }
+    }
+}
+
+impl fmt::Display for AccountNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fingerprint)?;
+        match &self.provider {
+            Some(provider) => write!(f, " {provider}"),
+            None => Ok(()),
+        }
+    }
+}
+
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
@@ -60,6 +97,18 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        for (text, provider) in [("a-b", None), ("a-b triton", Some("triton"))] {
+            let note = AccountNote::read(text);
+            assert_eq!(
+                (note.fingerprint.as_str(), note.provider.as_deref()),
+                ("a-b", provider)
+            );
+            assert_eq!(note.to_string(), text);
+        }
+    }
 
     #[test]
     fn a_fingerprint_fits_its_set_alone_and_no_two_are_alike() {

@@ -27,6 +27,11 @@ impl LeaseNotes {
         self.lock().known.get(name).cloned()
     }
 
+    /// Everything that is noted, by name.
+    pub fn all(&self) -> BTreeMap<String, String> {
+        self.lock().known.clone()
+    }
+
     /// Notes it; the next write of the Lease carries it.
     pub fn set(&self, name: &str, value: String) {
         let mut notes = self.lock();

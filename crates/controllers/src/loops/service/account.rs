@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    AccountHold, AccountState, BalancerRequest, Cloud, CloudName, DraftError, Known, PlanBasis,
-    PreparedPlan, Responsibility, Service, account_hold, remembers,
+    AccountHold, AccountState, BalancerRequest, CLEANUP_FINALIZER, Cloud, CloudName, DraftError,
+    Known, PlanBasis, PreparedPlan, Responsibility, Service, account_hold, remembers,
 };
 
 use super::ServiceController;
@@ -39,10 +39,11 @@ impl ServiceController {
         key: Option<AccountKey>,
         drafted: Result<PreparedPlan, DraftError>,
     ) -> Result<PreparedPlan, DraftError> {
-        if self.accounts().state(cloud) == AccountState::Proven {
+        let (service, name) = (&request.service, cloud.name());
+        let may_have_departed = self.may_have_departed(service);
+        if self.accounts().state(cloud) == AccountState::Proven && !may_have_departed {
             return drafted;
         }
-        let (service, name) = (&request.service, cloud.name());
         let began = self.removal_began(service);
         let remembering = self.remembering(name);
         let (state, is_settling) = {
@@ -68,6 +69,7 @@ impl ServiceController {
             remembers: remembers(service, self.clouds.naming_annotation(name)),
             removal_began: began,
             is_settling,
+            may_have_departed,
         };
         match account_hold(state, basis) {
             None => Ok(draft),
@@ -115,6 +117,12 @@ impl ServiceController {
         self.states.is_removing(&service.key) || conditions::is_removing(current)
     }
 
+    /// Whether a Service's load balancer may be in an account that is not configured any more: nothing about it says in
+    /// which cloud it is.
+    fn may_have_departed(&self, service: &Service) -> bool {
+        self.clouds.has_departed() && self.clouds.names().names_no_cloud(service)
+    }
+
     /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
     /// left. Where the account is proven nobody needs to know.
     pub(crate) async fn announce_removal(&self, service: &Service, cloud: &CloudName) {
@@ -122,7 +130,7 @@ impl ServiceController {
             return;
         }
         self.states.set_removing(&service.key, true);
-        if self.account_state(cloud) != AccountState::Proven {
+        if self.account_state(cloud) != AccountState::Proven || self.may_have_departed(service) {
             self.report_condition(service, conditions::removing()).await;
         }
     }
@@ -138,6 +146,11 @@ pub(crate) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
         AccountHold::Unproven => format!(
             "proof that the credentials of cloud {cloud} see the account of this cluster: the load balancer that the \
              Service had is not found there, which event AccountUnproven on the lease explains"
+        ),
+        AccountHold::Departed => format!(
+            "an account that is not configured any more: the load balancer that the Service had is not in cloud {cloud}, and \
+             may be there. Configure that account again, or make sure that nothing is left of the load balancer, and remove \
+             the finalizer {CLEANUP_FINALIZER} by hand"
         ),
         AccountHold::Settling => format!("the first look at the account of cloud {cloud}"),
     }

@@ -103,6 +103,11 @@ impl ServiceClouds {
         &self.names
     }
 
+    /// Whether there were accounts that are not configured any more.
+    pub(crate) fn has_departed(&self) -> bool {
+        self.resolver.has_departed()
+    }
+
     pub(crate) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
         self.cloud(name)?.balancers()
     }

@@ -193,6 +193,7 @@ fn only_conclusions_from_absence_wait_for_the_proof() {
             remembers,
             removal_began: false,
             is_settling: false,
+            may_have_departed: false,
         };
         let soon = PlanBasis {
             is_settling: true,
@@ -205,6 +206,17 @@ fn only_conclusions_from_absence_wait_for_the_proof() {
         let state = AccountState::Contradicted;
         assert_eq!(account_hold(state, basis), contradicted, "{case}");
         assert_eq!(account_hold(AccountState::Proven, soon), None, "{case}");
+        let elsewhere = PlanBasis {
+            may_have_departed: true,
+            ..basis
+        };
+        let forgets = goal == Absent && balancer == Known::Missing && remembers;
+        for (basis, wanted) in [
+            (basis, None),
+            (elsewhere, forgets.then_some(AccountHold::Departed)),
+        ] {
+            assert_eq!(account_hold(AccountState::Proven, basis), wanted, "{case}");
+        }
         let began = PlanBasis {
             removal_began: true,
             ..basis

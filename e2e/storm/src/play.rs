@@ -1,0 +1,460 @@
+//! What people, kubelets, clouds and processes do in a storm.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use bowline_core::EXCLUSION_LABEL;
+use bowline_scenarios::cache::Cache;
+use bowline_scenarios::objects::{fresh, service, text};
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_kubernetes::monitor;
+use serde_json::{Value, json};
+
+use crate::act::{Act, Claim, Machine, Server, rule};
+use crate::clouds::Cloud;
+use crate::invariants::{FOREIGN, balancers_of, published, wants_balancer};
+use crate::managers::{Configured, SITE};
+use crate::storm::{Incarnation, Storm};
+
+/// The state of the API server at some time.
+pub(crate) struct Saved {
+    revision: u64,
+    caches: [Cache; 2],
+}
+
+impl Storm {
+    /// Lets that happen.
+    pub(crate) async fn play(&mut self, act: &Act) -> Result<()> {
+        match *act {
+            Act::Boot(machine) => self.boot(machine)?,
+            Act::PowerOff(machine) => {
+                if let Some((cloud, name)) = self.existing(machine) {
+                    cloud.simulated().stop(&name)?;
+                }
+            }
+            Act::PowerOn(machine) => {
+                if let Some((cloud, name)) = self.existing(machine) {
+                    cloud.simulated().start(&name)?;
+                }
+            }
+            Act::Destroy(machine) => {
+                if let Some((cloud, name)) = self.existing(machine) {
+                    cloud.simulated().destroy(&name)?;
+                }
+            }
+            Act::Exclude(machine, is_excluded) => self.exclude(machine, is_excluded).await,
+            Act::Impersonate(machine) => self.impersonate(machine).await,
+            Act::CreateService(number, cloud, ports) => {
+                self.create(number, cloud.into(), ports).await;
+            }
+            Act::WantBalancer(number, wants) => self.want(number, wants).await,
+            Act::Ports(number, count) => {
+                if self.living(number).is_some_and(|it| wants_balancer(&it)) {
+                    let change = |it: &mut Value| it["spec"]["ports"] = ports(count);
+                    let name = service_name(number);
+                    self.cluster.change_service(&name, change).await;
+                }
+            }
+            Act::Annotate(number, key, value) => self.annotate(number, key, value).await,
+            Act::Claim(number, claim) => self.claim(number, claim).await,
+            Act::DeleteService(number) => {
+                if self.living(number).is_some() {
+                    self.cluster.delete_service(&service_name(number)).await;
+                }
+            }
+            Act::RemoveBalancer(number) => self.remove_balancer(number)?,
+            Act::Fault {
+                server,
+                method,
+                wrong,
+                times,
+                percent,
+            } => {
+                let server = self.server(server);
+                self.cluster
+                    .fault(rule(&server, method, wrong, times, percent));
+            }
+            Act::ClearFaults => self.clear_faults(),
+            Act::BreakWatches => self.cluster.cluster.break_watches(),
+            Act::Save => self.save().await,
+            Act::Restore => self.restore().await,
+            Act::OldCache(seconds) => self.serve_cache(seconds).await,
+            Act::Compact => {
+                self.cluster.cluster.forget_history().await;
+                self.cluster.cluster.break_watches();
+                // There is no way back to what is forgotten.
+                self.saved = None;
+            }
+            Act::Restart(seconds) => self.be_away(seconds).await,
+            Act::Kill(number, seconds) => self.kill(number, seconds).await,
+            Act::KillAtCall {
+                replica,
+                server,
+                method,
+                after,
+                is_done,
+            } => self.kill_at(replica, server, method, after, is_done),
+            Act::Stop(number, seconds) => {
+                if let Some(replica) = self.end(number, seconds) {
+                    // Whatever it says: it may have lost the lease meanwhile.
+                    let _ = replica.stop().await;
+                }
+            }
+            Act::Freeze(seconds) => tokio::time::advance(Duration::from_secs(seconds.into())).await,
+            Act::SetClock(seconds) => self.cluster.world.clock.set_by(seconds.into()),
+            Act::Reload(None) => self.configure_all().await,
+            Act::Reload(Some(cloud)) => self.configure(cloud.into(), Configured::Not).await,
+            Act::Swap(cloud) => {
+                let now = match self.clouds[usize::from(cloud)].other() {
+                    Some(_) => Configured::Swapped,
+                    None => Configured::Own,
+                };
+                self.configure(cloud.into(), now).await;
+            }
+            Act::Rename(cloud) => self.configure(cloud.into(), Configured::Renamed).await,
+        }
+        Ok(())
+    }
+
+    fn server(&self, server: Server) -> String {
+        match server {
+            Server::Kubernetes(at) => self.slots[usize::from(at)].name.clone(),
+            Server::Cloud(at) => self.clouds[usize::from(at)].server().to_owned(),
+        }
+    }
+
+    fn clear_faults(&mut self) {
+        self.cluster.world.faults.clear();
+        self.deadly.clear();
+    }
+
+    fn kill_at(&mut self, replica: u8, server: Server, method: &str, after: u8, is_done: bool) {
+        let action = if is_done {
+            Action::Silence
+        } else {
+            Action::Hang
+        };
+        let name = format!("kill-{}", self.deadly.len());
+        let rule = Rule::new(action).server(&self.server(server)).times(1);
+        let rule = rule.on(method, "*").after(after.into()).named(&name);
+        self.cluster.fault(rule);
+        self.deadly.insert(name, replica);
+    }
+
+    // The API server.
+
+    async fn save(&mut self) {
+        let Some(simulated) = self.cluster.cluster.simulated() else {
+            return;
+        };
+        self.saved = Some(Saved {
+            revision: simulated.api().store().revision(),
+            caches: [
+                Cache::of_nodes(&self.cluster).await,
+                Cache::of_services(&self.cluster).await,
+            ],
+        });
+    }
+
+    async fn restore(&mut self) {
+        let Some(saved) = self.saved.take() else {
+            return;
+        };
+        let (before, wanted) = (self.uids(|_| true), self.uids(wants_balancer));
+        let Some(simulated) = self.cluster.cluster.simulated() else {
+            return;
+        };
+        if !simulated.api().restore(saved.revision) {
+            return;
+        }
+        let lost = before.difference(&self.uids(|_| true)).cloned().collect();
+        self.invariants.forget(simulated.api().store(), lost);
+        // Whoever saw that these want no load balancer any more may be about to delete it.
+        let seen = self.seen();
+        for revived in self.uids(wants_balancer).difference(&wanted) {
+            let own = balancers_of(revived, &seen);
+            self.invariants
+                .removed
+                .extend(own.map(|(_, id)| id.to_owned()));
+        }
+        // The controller manager begins anew, too.
+        let monitor = self.cluster.cluster.monitor(monitor::Settings::default());
+        self.monitor = monitor;
+        self.be_away(5).await;
+    }
+
+    /// The uids of such Services.
+    fn uids(&self, such: fn(&Value) -> bool) -> BTreeSet<String> {
+        let all = self.services().into_iter().filter(such);
+        all.map(|it| text(&it["metadata"]["uid"]).to_owned())
+            .collect()
+    }
+
+    async fn serve_cache(&mut self, seconds: u8) {
+        let Some(saved) = &self.saved else {
+            return;
+        };
+        let caches = saved.caches.iter();
+        let lagging: Vec<_> = caches
+            .flat_map(|cache| {
+                let slots = self.slots.iter();
+                slots.map(|it| cache.answer_at(&it.name, &self.cluster))
+            })
+            .collect();
+        self.pass(Duration::from_secs(seconds.into())).await;
+        drop(lagging);
+    }
+
+    async fn be_away(&mut self, seconds: u8) {
+        let rules: Vec<String> = self
+            .slots
+            .iter()
+            .map(|slot| {
+                let name = format!("away-{}", slot.name);
+                let rule = Rule::new(Action::Reset).server(&slot.name).named(&name);
+                self.cluster.fault(rule);
+                name
+            })
+            .collect();
+        self.cluster.cluster.break_watches();
+        self.pass(Duration::from_secs(seconds.into())).await;
+        for rule in rules {
+            self.cluster.world.faults.remove(&rule);
+        }
+    }
+
+    // Machines and Nodes.
+
+    /// A machine that exists: its cloud and its name, which is also that of its Node.
+    fn existing(&self, machine: Machine) -> Option<(&Cloud, String)> {
+        let cloud = self.clouds.get(usize::from(machine.0))?;
+        let name = name(cloud, machine, *self.machines.get(&machine)?);
+        let id = self.invariants.machines.get(&name)?;
+        self.cluster.world.machines.power(id)?;
+        Some((cloud, name))
+    }
+
+    fn boot(&mut self, machine: Machine) -> Result<()> {
+        if self.existing(machine).is_some() {
+            return Ok(());
+        }
+        let last = self.machines.entry(machine).or_default();
+        *last += 1;
+        let cloud = &self.clouds[usize::from(machine.0)];
+        let name = name(cloud, machine, *last);
+        let mut kubelet = cloud.simulated().boot(&name)?;
+        let site = (SITE.to_owned(), cloud.name.to_string());
+        kubelet.labels.extend([site]);
+        let id = kubelet.machine_id.clone();
+        self.invariants.machines.insert(name, id);
+        self.cluster.cluster.join_as(&self.fleet, kubelet);
+        Ok(())
+    }
+
+    async fn exclude(&self, machine: Machine, is_excluded: bool) {
+        let Some((_, name)) = self.existing(machine) else {
+            return;
+        };
+        if self.cluster.find(&name).is_none() {
+            return;
+        }
+        self.cluster
+            .change(&name, |node| {
+                let labels = &mut node["metadata"]["labels"];
+                if is_excluded {
+                    labels[EXCLUSION_LABEL] = "true".into();
+                } else if let Some(labels) = labels.as_object_mut() {
+                    labels.remove(EXCLUSION_LABEL);
+                }
+            })
+            .await;
+    }
+
+    async fn impersonate(&mut self, machine: Machine) {
+        let Some((cloud, victim)) = self.existing(machine) else {
+            return;
+        };
+        let Some(node) = self.cluster.find(&victim) else {
+            return;
+        };
+        let (id, name) = (
+            text(&node["spec"]["providerID"]),
+            format!("twin-of-{victim}"),
+        );
+        if id.is_empty() || self.cluster.find(&name).is_some() {
+            return;
+        }
+        let mut twin = fresh(&name);
+        twin["spec"]["providerID"] = id.into();
+        twin["metadata"]["labels"] = json!({ SITE: cloud.name.as_str() });
+        self.cluster.create(twin).await;
+        self.invariants.twins.insert(name, victim);
+    }
+
+    // Services.
+
+    /// That Service, unless it is being deleted.
+    fn living(&self, number: u8) -> Option<Value> {
+        let there = self.cluster.find_service(&service_name(number));
+        there.filter(|it| it["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    async fn create(&mut self, number: u8, cloud: usize, count: u8) {
+        let name = service_name(number);
+        if !self.clouds[cloud].kind.has_balancers() || self.cluster.find_service(&name).is_some() {
+            return;
+        }
+        self.classes.insert(number, cloud);
+        let mut it = service(&name);
+        it["spec"]["ports"] = ports(count);
+        it["spec"]["loadBalancerClass"] = class(&self.clouds[cloud]).into();
+        self.cluster.create_service(it).await;
+    }
+
+    async fn want(&self, number: u8, wants: bool) {
+        let (Some(there), Some(cloud)) = (self.living(number), self.classes.get(&number)) else {
+            return;
+        };
+        if wants_balancer(&there) == wants {
+            return;
+        }
+        let class = class(&self.clouds[*cloud]);
+        let change = |it: &mut Value| {
+            if wants {
+                it["spec"]["type"] = "LoadBalancer".into();
+                it["spec"]["loadBalancerClass"] = class.as_str().into();
+                return;
+            }
+            it["spec"]["type"] = "ClusterIP".into();
+            let Some(spec) = it["spec"].as_object_mut() else {
+                return;
+            };
+            for key in [
+                "allocateLoadBalancerNodePorts",
+                "externalTrafficPolicy",
+                "loadBalancerClass",
+            ] {
+                spec.remove(key);
+            }
+            let ports = spec["ports"].as_array_mut().into_iter().flatten();
+            for port in ports.filter_map(Value::as_object_mut) {
+                port.remove("nodePort");
+            }
+        };
+        self.cluster
+            .change_service(&service_name(number), change)
+            .await;
+    }
+
+    async fn annotate(&self, number: u8, key: u8, value: u8) {
+        let (Some(cloud), Some(_)) = (self.classes.get(&number), self.living(number)) else {
+            return;
+        };
+        let all = self.clouds[*cloud].kind.annotations();
+        let (key, values) = all[usize::from(key) % all.len()];
+        let value = values[usize::from(value) % values.len()];
+        let name = service_name(number);
+        self.cluster.annotate(&name, key, Some(value)).await;
+    }
+
+    async fn claim(&self, number: u8, claim: Claim) {
+        let (Some(cloud), Some(service)) = (self.classes.get(&number), self.living(number)) else {
+            return;
+        };
+        let cloud = &self.clouds[*cloud];
+        let all = cloud.simulated().balancers();
+        let foreign = all.iter().find(|(_, it)| it.name == FOREIGN);
+        let (Some(key), Some((id, _))) = (cloud.kind.claim(claim), foreign) else {
+            return;
+        };
+        // One that exists may be renamed; only a new one is looked for by name.
+        let has_own = balancers_of(text(&service["metadata"]["uid"]), &self.seen()).count() > 0;
+        if claim == Claim::Name && (has_own || !published(&service).is_empty()) {
+            return;
+        }
+        let value = match claim {
+            Claim::Name => FOREIGN,
+            Claim::Id | Claim::TakeOver => id,
+        };
+        let name = service_name(number);
+        self.cluster.annotate(&name, key, Some(value)).await;
+    }
+
+    fn remove_balancer(&mut self, number: u8) -> Result<()> {
+        let Some(service) = self.living(number) else {
+            return Ok(());
+        };
+        let seen = self.seen();
+        let uid = text(&service["metadata"]["uid"]);
+        for cloud in &self.clouds {
+            let own = balancers_of(uid, &seen).filter(|(name, _)| *name == cloud.name.as_str());
+            for (_, id) in own {
+                cloud.simulated().remove_balancer(id)?;
+                self.invariants.removed.insert(id.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    // The end.
+
+    /// Nothing goes wrong any more, and everything that is asked for can be had.
+    pub(crate) async fn calm_down(&mut self) -> Result<()> {
+        self.clear_faults();
+        self.configure_all().await;
+        for twin in std::mem::take(&mut self.invariants.twins).into_keys() {
+            if self.cluster.find(&twin).is_some() {
+                self.cluster.delete(&twin).await;
+            }
+        }
+        for cloud in 0..self.clouds.len() {
+            let machine = Machine(u8::try_from(cloud)?, 0);
+            self.boot(machine)?;
+            self.play(&Act::PowerOn(machine)).await?;
+            self.exclude(machine, false).await;
+        }
+        // A kubelet whose Node is lost registers when it starts.
+        for machine in self.machines.keys().copied().collect::<Vec<_>>() {
+            let lost = self.existing(machine);
+            let lost = lost.filter(|(_, name)| self.cluster.find(name).is_none());
+            if let Some((cloud, name)) = lost {
+                cloud.simulated().stop(&name)?;
+                self.pass(Duration::from_secs(60)).await;
+                self.play(&Act::PowerOn(machine)).await?;
+            }
+        }
+        for (number, cloud) in self.classes.clone() {
+            let kind = self.clouds[cloud].kind;
+            let claims = [Claim::Id, Claim::Name, Claim::TakeOver];
+            let claims = claims.into_iter().filter_map(|it| kind.claim(it));
+            let keys = kind.annotations().iter().map(|(key, _)| *key);
+            for key in keys.chain(claims) {
+                if self.living(number).is_some() {
+                    let name = service_name(number);
+                    self.cluster.annotate(&name, key, None).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(cloud: &Cloud, machine: Machine, incarnation: Incarnation) -> String {
+    format!("{}.{}-{incarnation}", cloud.name, machine.1)
+}
+
+fn service_name(number: u8) -> String {
+    format!("web-{number}")
+}
+
+fn class(cloud: &Cloud) -> String {
+    format!("bowline.dev/{}", cloud.name)
+}
+
+fn ports(count: u8) -> Value {
+    let ports = (0..u16::from(count)).map(|number| {
+        json!({ "name": format!("p{number}"), "protocol": "TCP", "port": 80 + number, "targetPort": 8080 })
+    });
+    ports.collect()
+}
