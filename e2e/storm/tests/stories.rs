@@ -57,7 +57,9 @@ fn seed_187_an_account_that_leaves_with_the_wrong_credentials_takes_its_nodes_al
             (77_179, Act::Swap(1)),
             (760_378, Act::PowerOff(Machine(1, 1))),
             (218_717, Act::Reload(Some(1))),
-            (38_747, Act::PowerOn(Machine(2, 1))),
+            (38_747, Act::Kill(0, 60)),
+            (0, Act::Kill(1, 60)),
+            (400_000, Act::BreakWatches),
         ],
     });
 }
