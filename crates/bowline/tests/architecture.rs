@@ -76,6 +76,20 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "e2e/storm",
+        &[
+            "crates/controllers",
+            "crates/core",
+            "crates/http",
+            "crates/provider",
+            "crates/providers/*",
+            "crates/simulator",
+            "crates/simulator-kubernetes",
+            "crates/simulators/*",
+            "e2e/scenarios",
+        ],
+    ),
+    (
         "bench",
         &[
             "crates/http",
