@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use bowline_core::CONFIRM_GONE;
 use bowline_scenarios::cloud::Script;
 use bowline_scenarios::cloudscale::{CloudHarness, FINALIZER, ZONE};
-use bowline_scenarios::objects::{annotated, known, service, silent, text};
+use bowline_scenarios::objects::{annotated, finalizers, known, service, silent, text};
 use bowline_scenarios::{LEASE, Setup, TestCluster, only_in_memory, scenario};
 use bowline_simulator::journal::Filter;
 use bowline_simulator_cloudscale::DEFAULT_TOKEN;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// Server `worker-a`.
@@ -140,10 +143,65 @@ impl Harness {
         (it["metadata"]["annotations"].clone(), status)
     }
 
+    /// What the lease says about the account of a former cloud; none: nothing any more.
+    async fn note_account(&self, cloud: &str, note: Option<&str>) {
+        let api: Api<Lease> = Api::namespaced(self.admin(), "kube-system");
+        let key = format!("account.bowline.dev/{cloud}");
+        let patch = json!({ "metadata": { "annotations": { key: note } } });
+        let name = self.cluster.names().own(LEASE);
+        let merge = Patch::Merge(&patch);
+        api.patch(&name, &PatchParams::default(), &merge)
+            .await
+            .unwrap();
+    }
+
     fn lease_annotations(&self) -> Value {
         let lease = self.cluster.lease(LEASE).expect("there is a lease");
         lease["metadata"]["annotations"].clone()
     }
+}
+
+#[scenario]
+async fn proof_case_06_what_an_account_that_left_may_have_is_kept_by_the_next_leader() {
+    let mut harness = Harness::idle(FIXTURE, DEFAULT_TOKEN).await;
+    harness.add_nodes().await;
+    harness.inner.start().await;
+    harness.until_account("proven").await;
+    harness.create_service(service("web")).await;
+    harness.until_published("web").await;
+    harness.inner.stop().await;
+    // Another account of the same provider was configured, and has the machine of one node and the load balancer.
+    let noted = format!("{}-{} cloudscale", "0".repeat(16), "0".repeat(32));
+    harness.note_account("former", Some(&noted)).await;
+    let id = format!("cloudscale://{NOBODY}");
+    let address = "ExternalIP:203.0.113.13";
+    harness
+        .put(known("worker-c", &id, "Unknown", &[address]))
+        .await;
+    let balancer = harness.cloud.balancers().remove(0).uuid;
+    harness.cloud.remove(&balancer).unwrap();
+    harness
+        .patch_service("web", json!({ "spec": { "type": "ClusterIP" } }))
+        .await;
+    harness.inner.start().await;
+    harness.until_event("worker-c", "NodeOfDepartedCloud").await;
+    harness.until_event("web", "AccountDeparted").await;
+    harness.long(300).await;
+    assert!(harness.find("worker-c").is_some());
+    assert_eq!(harness.finalizers("web"), [FINALIZER]);
+    for node in ["worker-a", "worker-b"] {
+        assert!(harness.find(node).is_some(), "{node}");
+    }
+    // A person says that nothing of it is left.
+    harness.inner.stop().await;
+    harness.note_account("former", None).await;
+    harness.inner.start().await;
+    harness.until_deleted("worker-c").await;
+    let is_free = |it: &Value| finalizers(it).is_empty();
+    harness
+        .until_service("web", "its finalizer is gone", is_free)
+        .await;
+    harness.inner.end().await;
 }
 
 #[scenario]

@@ -1,7 +1,8 @@
 //! A Service goes, or wants no load balancer any more.
 
 use bowline_scenarios::objects::{entrances, finalizers};
-use bowline_scenarios::scenario;
+use bowline_scenarios::{refuse, scenario};
+use bowline_simulator::journal::Filter;
 use serde_json::{Value, json};
 
 use super::service_harness::{ServiceHarness, annotation};
@@ -30,6 +31,22 @@ async fn exoscale_case_72_what_is_gone_already_does_not_hold_a_service(test: Ser
     test.until_service_gone("web").await;
     assert_eq!(test.changes(mark), [""; 0]);
     assert_eq!(test.event_count("web", "DeletingLoadBalancer"), 0);
+}
+
+#[scenario]
+async fn a_404_to_a_deletion_does_not_mean_that_a_load_balancer_is_gone(test: ServiceHarness) {
+    test.serve().await;
+    let refused = refuse(404, "DELETE", "/v2/load-balancer/*");
+    test.fault(refused.server("exoscale").times(4));
+    test.delete_service("web").await;
+    test.until_service_gone("web").await;
+    assert!(test.cloud.balancers().is_empty());
+    let answers = test.matching(&Filter::any().server("exoscale").method("DELETE"));
+    let answers: Vec<u16> = answers.iter().map(|it| it.status).collect();
+    assert!(
+        answers.starts_with(&[404; 4]) && answers.ends_with(&[200]),
+        "{answers:?}"
+    );
 }
 
 #[scenario]
