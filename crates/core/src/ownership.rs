@@ -76,7 +76,7 @@ pub enum Unowned {
         /// What is wrong with the id.
         why: String,
     },
-    /// It was this cloud's, which is not configured any more, and no other was seen to have its machine.
+    /// It was, or may have been, this cloud's, which is not configured any more, and no other was seen to have its machine.
     Departed(CloudName),
     /// It has no provider id, and no cloud has a machine for it.
     Unrecognized,
@@ -421,8 +421,8 @@ impl fmt::Display for Ownership {
             Self::Nobody(Unowned::Departed(from)) => {
                 write!(
                     f,
-                    "left alone: it was {from}'s, which is not configured any more, and no other cloud has been \
-                     seen to have its machine"
+                    "left alone: its machine may be in {from}, which is not configured any more, and no other cloud \
+                     has been seen to have it"
                 )
             }
             Self::Nobody(Unowned::ForeignProviderId) => {

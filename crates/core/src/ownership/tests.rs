@@ -430,8 +430,8 @@ fn what_a_departed_cloud_had_is_anothers_only_if_that_has_the_machine() {
         ..CloudCandidate::new(name("a"), Claim::Mine)
     };
     let (a, b) = (name("a"), name("b"));
-    let departed = "left alone: it was b's, which is not configured any more, and no other cloud has been seen to \
-                    have its machine";
+    let departed = "left alone: its machine may be in b, which is not configured any more, and no other cloud has been \
+                    seen to have it";
     for (selection, has_machine, wanted) in [
         (Selection::Unsaid, None, "owned by a, by its provider id"),
         (
