@@ -108,3 +108,21 @@ fn seed_519_a_404_to_a_deletion_alone_does_not_mean_that_a_load_balancer_is_gone
         ],
     });
 }
+
+#[test]
+fn seed_448_an_account_that_comes_back_owns_no_node_that_it_only_may_have_had() {
+    tell_again(&Story {
+        seed: 448,
+        clouds: vec![Kind::Exoscale, Kind::Exoscale, Kind::Cloudscale],
+        has_selectors: false,
+        has_ranges: true,
+        replicas: 1,
+        acts: vec![
+            (0, Act::Boot(Machine(0, 1))),
+            (0, Act::Boot(Machine(1, 1))),
+            (16_644, Act::Swap(1)),
+            (397_909, Act::Reload(Some(0))),
+            (65_204, Act::PowerOff(Machine(1, 1))),
+        ],
+    });
+}

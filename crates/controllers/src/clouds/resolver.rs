@@ -129,8 +129,8 @@ impl OwnershipResolver {
     }
 
     /// Decides among other clouds from now on, of which `renamed` says what they were called before. What was found out
-    /// about clouds that are the same is still known, and so is which of `nodes` were, or may have been, of clouds that
-    /// are no more: those are not another's for want of claims.
+    /// about clouds that are the same is still known, and so is which of `nodes` were of clouds that are no more: those
+    /// are not another's for want of claims. Nor are those that may be in an account that has departed.
     #[must_use]
     pub(crate) fn followed_by(
         &self,
@@ -141,21 +141,9 @@ impl OwnershipResolver {
         (machines, departed): (Machines, Vec<(CloudName, String)>),
     ) -> Self {
         let of = |name: &CloudName| clouds.iter().find(|it| it.name() == name);
-        let departing = nodes.iter().filter_map(|node| {
-            let by = match self.ownership(node) {
-                Some(Ownership::Owned { by, .. }) => by,
-                Some(Ownership::Nobody(_)) => return None,
-                // Nobody knew whose it was, and the cloud that had it may be one that leaves.
-                None | Some(Ownership::Contested(_) | Ownership::Undecided(_)) => {
-                    let mut candidates = self.candidates(node).into_iter();
-                    let leaves = |it: &CloudCandidate| {
-                        of(&it.name).is_none() && !renamed.contains_key(&it.name)
-                    };
-                    let leaving = candidates.find(|it| it.claim == Claim::Mine && leaves(it));
-                    leaving?.name
-                }
-            };
-            of(&by).is_none().then(|| (identity(node), by))
+        let departing = nodes.iter().filter_map(|node| match self.ownership(node) {
+            Some(Ownership::Owned { by, .. }) if of(&by).is_none() => Some((identity(node), by)),
+            _ => None,
         });
         let departing: Vec<(Identity, CloudName)> = departing.collect();
         let is_changed = |before: &Arc<dyn Cloud>| {

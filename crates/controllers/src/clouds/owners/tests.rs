@@ -301,48 +301,29 @@ async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
     assert_eq!(sole(&node(&[])).as_deref(), Some("c"));
 }
 
-/// What a resolver decides about a node of the account `leaves` once only `stays` is configured, where `found` knew of
-/// it before, and the lease names these.
-fn after_leaving(found: bool, noted: &[(&str, &str)]) -> Option<Ownership> {
-    let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Answer::Gone)) };
-    let (stays, leaves) = (cloud("stays"), cloud("leaves"));
+/// What a process decides about a node of the account `leaves` that is only told that `stays` is configured, and that
+/// the lease names this account.
+fn after_leaving(noted: &str, provider: &str) -> Option<Ownership> {
+    let stays: Arc<dyn Cloud> = Arc::new(account("stays", Answer::Gone));
+    let before = OwnershipResolver::new(&[], Arc::default());
+    let departed = vec![(name(noted), provider.to_owned())];
+    let seen = (Machines::default(), departed);
+    let after = before.followed_by(&[stays], Arc::default(), &BTreeMap::new(), &[], seen);
     let node = node(&[]);
-    let before = OwnershipResolver::new(&[stays.clone(), leaves.clone()], Arc::default());
-    if found {
-        before.found_at(&node, leaves.name());
-    }
-    let noted = noted.iter();
-    let noted = noted.map(|(cloud, provider)| (name(cloud), (*provider).to_owned()));
-    let noted: Vec<(CloudName, String)> = noted.collect();
-    let is_another_process = !noted.is_empty();
-    let seen = (Machines::default(), noted);
-    let (left, nodes) = ([stays], [node.clone()]);
-    let before = if is_another_process {
-        OwnershipResolver::new(&[], Arc::default())
-    } else {
-        before
-    };
-    let after = before.followed_by(&left, Arc::default(), &BTreeMap::new(), &nodes, seen);
-    after.ownership(&node)
+    let decided = after.ownership(&node);
+    after.found_at(&node, &name("stays"));
+    let seen = after.ownership(&node);
+    assert!(matches!(seen, Some(Ownership::Owned { .. })), "{seen:?}");
+    decided
 }
 
 #[test]
-fn what_an_account_had_or_may_have_had_is_not_the_others_when_it_leaves() {
-    let departed = Some(Ownership::Nobody(Unowned::Departed(name("leaves"))));
-    let owned = Some(Ownership::Owned {
-        by: name("stays"),
-        because: ownership::Basis::ProviderId,
-    });
+fn what_an_account_that_left_may_have_is_not_the_others_until_that_is_seen_to_have_it() {
     let provider = account("stays", Answer::Gone).provider();
-    assert_eq!(after_leaving(true, &[]), departed, "it had it");
-    assert_eq!(
-        after_leaving(false, &[]),
-        departed,
-        "nobody knew yet who has it"
-    );
-    // The next leader knows it from the lease alone.
-    assert_eq!(after_leaving(false, &[("leaves", provider)]), departed);
-    assert_eq!(after_leaving(false, &[("leaves", "another")]), owned);
+    let departed = Ownership::Nobody(Unowned::Departed(name("leaves")));
+    assert_eq!(after_leaving("leaves", provider), Some(departed));
+    let owned = after_leaving("leaves", "another provider");
+    assert!(matches!(owned, Some(Ownership::Owned { .. })), "{owned:?}");
 }
 
 #[test]
