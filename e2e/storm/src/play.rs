@@ -17,6 +17,10 @@ use crate::invariants::{FOREIGN, balancers_of, published, wants_balancer};
 use crate::managers::{Configured, SITE};
 use crate::storm::{Incarnation, Storm};
 
+/// Seconds that it takes to restore an API server: longer than leases last, so that managers start anew, as Kubernetes'
+/// documentation asks for. One that goes on may resume a watch at a version that the server has reached a second time.
+const RESTORING: u8 = 60;
+
 /// The state of the API server at some time.
 pub(crate) struct Saved {
     revision: u64,
@@ -181,7 +185,7 @@ impl Storm {
         // The controller manager begins anew, too.
         let monitor = self.cluster.cluster.monitor(monitor::Settings::default());
         self.monitor = monitor;
-        self.be_away(5).await;
+        self.be_away(RESTORING).await;
     }
 
     /// The uids of such Services.

@@ -126,3 +126,28 @@ fn seed_448_an_account_that_comes_back_owns_no_node_that_it_only_may_have_had() 
         ],
     });
 }
+
+#[test]
+fn seed_1664_a_key_that_gets_404_for_everything_proves_nothing() {
+    let fault = |wrong, times, percent| Act::Fault {
+        server: Server::Cloud(0),
+        method: "*",
+        wrong,
+        times,
+        percent,
+    };
+    tell_again(&Story {
+        seed: 1664,
+        clouds: vec![Kind::Exoscale, Kind::Xenorchestra, Kind::Triton],
+        has_selectors: true,
+        has_ranges: false,
+        replicas: 1,
+        acts: vec![
+            (0, Act::Boot(Machine(0, 1))),
+            (595, fault(Wrong::Status(403), 34, 20)),
+            (198_535, Act::PowerOff(Machine(0, 1))),
+            (179_786, fault(Wrong::Status(404), 11, 100)),
+            (92_717, Act::BreakWatches),
+        ],
+    });
+}

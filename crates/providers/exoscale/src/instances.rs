@@ -278,19 +278,24 @@ impl Machines {
         Err(CloudError::new(CloudErrorKind::Unavailable, text))
     }
 
-    /// Reads an instance that was found before. That it is gone is an answer, too.
+    /// Reads an instance that was found before, and has to find one again: a key that has lost its permission to read may
+    /// get a 404 for each.
     async fn check_by_id(&self) -> Result<(), CloudError> {
-        let witness = self.witnesses().first().copied();
-        let Some(witness) = witness else {
-            let text = "the role of the API key does not allow list-instances, and no instance was \
-                        found yet that could be read instead";
-            return Err(CloudError::new(CloudErrorKind::Unknown, text));
-        };
-        match self.api.instance(witness).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+        let witnesses: Vec<Uuid> = self.witnesses().iter().copied().take(WITNESSES).collect();
+        for witness in &witnesses {
+            match self.api.instance(*witness).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == CloudErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
+        let text = if witnesses.is_empty() {
+            "the role of the API key does not allow list-instances, and no instance was found yet that could be read \
+             instead"
+        } else {
+            "the role of the API key does not allow list-instances, and no instance that was found before is found now"
+        };
+        Err(CloudError::new(CloudErrorKind::Unknown, text))
     }
 
     fn remember(&self, found: BTreeSet<Uuid>) {
