@@ -47,7 +47,7 @@ struct Arguments {
     no_shrink: bool,
 }
 
-/// The progress is told this often.
+/// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 fn seeds(text: &str) -> Result<Range<u64>> {

@@ -17,7 +17,7 @@ use crate::clouds::Identity;
 use crate::invariants::MANAGER;
 use crate::storm::{LOOK, Storm};
 
-/// The label that tells whose a node is.
+/// The label that node selectors match.
 pub(crate) const SITE: &str = "site";
 /// The command line of managers. They renew their lease less often than by default, which would be most of all calls.
 const FLAGS: [&str; 5] = [

@@ -2,7 +2,7 @@
 
 use crate::story::Story;
 
-/// Stories that are told at most to shrink one.
+/// Most stories that are run to shrink one.
 const MOST_TRIES: usize = 400;
 
 /// The smallest part of a story for which `fails`, as far as leaving out acts finds it: first halves, then ever

@@ -20,8 +20,8 @@ pub struct Story {
     pub seed: u64,
     /// A kind that comes twice is two accounts.
     pub clouds: Vec<Kind>,
-    /// Whether the configuration tells the nodes of each cloud by a label. If not, nobody knows whose a machine was that
-    /// is in neither of two accounts.
+    /// Whether each cloud has a node selector. Without one, the owner of a node is unknown when its instance is in neither
+    /// of two accounts.
     pub has_selectors: bool,
     /// Whether nodes get pod ranges.
     pub has_ranges: bool,

@@ -101,6 +101,16 @@ impl Accounts {
         notes.collect()
     }
 
+    /// Under which names that account is noted that are not those of these clouds.
+    fn former_names(&self, key: AccountKey, clouds: &[Arc<dyn Cloud>]) -> Vec<String> {
+        let notes = self.0.notes.all().into_iter();
+        let notes = notes.filter(|(name, note)| {
+            let is_configured = clouds.iter().any(|it| it.name().as_str() == name);
+            !is_configured && key.is_like(&AccountNote::read(note).fingerprint)
+        });
+        notes.map(|(name, _)| name).collect()
+    }
+
     /// A cloud answered about the machines of nodes, with the credentials of `key` before and after.
     pub(crate) fn saw(
         &self,

@@ -145,8 +145,8 @@ impl AccountWatch {
         let is_contradicted = state == AccountState::Contradicted;
         let lost = format!("its account does not know {contradiction}");
         cloud_health.note_account(cloud, is_contradicted.then_some(lost));
-        if let Some(by) = by {
-            self.remember(key, by);
+        if by.is_some() {
+            self.remember(key);
         }
         let before = self.reported;
         match state {
@@ -168,15 +168,16 @@ impl AccountWatch {
     }
 
     /// Keeps the fingerprint of an account that is proven, for the next process.
-    fn remember(&self, key: AccountKey, by: ProvenBy) {
+    fn remember(&self, key: AccountKey) {
         let AccountWatchParts {
             accounts, cloud, ..
         } = &self.parts;
+        // Under a former name it would look like an account that has departed, once its credentials change.
+        for name in accounts.former_names(key, self.parts.resolver.clouds()) {
+            accounts.notes().forget(&name);
+        }
         let last = accounts.last_proven(cloud.name());
-        let is_noted = last.is_some_and(|it| {
-            let is_same = by == ProvenBy::Fingerprint || key.is_like(&it.fingerprint);
-            is_same && it.provider.is_some()
-        });
+        let is_noted = last.is_some_and(|it| key.is_like(&it.fingerprint) && it.provider.is_some());
         if !is_noted {
             let note = key.note(cloud.provider(), &self.parts.random);
             accounts

@@ -39,6 +39,13 @@ impl LeaseNotes {
         notes.known.insert(name.to_owned(), value);
     }
 
+    /// Forgets it; the next write of the Lease carries it no longer.
+    pub fn forget(&self, name: &str) {
+        let mut notes = self.lock();
+        notes.own.insert(name.to_owned());
+        notes.known.remove(name);
+    }
+
     /// Learns what the Lease carries.
     pub(super) fn learn(&self, lease: &Lease) {
         let mut notes = self.lock();
@@ -55,9 +62,12 @@ impl LeaseNotes {
     pub(super) fn write_to(&self, lease: &mut Lease) {
         let notes = self.lock();
         for name in &notes.own {
+            let key = format!("{NOTES}{name}");
             if let Some(value) = notes.known.get(name) {
                 let annotations = lease.metadata.annotations.get_or_insert_default();
-                annotations.insert(format!("{NOTES}{name}"), value.clone());
+                annotations.insert(key, value.clone());
+            } else if let Some(annotations) = &mut lease.metadata.annotations {
+                annotations.remove(&key);
             }
         }
     }
@@ -97,6 +107,14 @@ mod tests {
         assert_eq!(carried["other"], "kept");
         assert_eq!(carried[&format!("{NOTES}a")], "new");
         assert_eq!(carried[&format!("{NOTES}b")], "b");
+        notes.forget("b");
+        let mut lease = Lease::default();
+        lease.metadata.annotations = Some(carried);
+        notes.learn(&lease);
+        notes.write_to(&mut lease);
+        let carried = lease.metadata.annotations.unwrap();
+        assert_eq!(notes.get("b"), None);
+        assert!(!carried.contains_key(&format!("{NOTES}b")), "{carried:?}");
         let mut untouched = Lease::default();
         LeaseNotes::default().write_to(&mut untouched);
         assert_eq!(untouched.metadata.annotations, None);
