@@ -23,6 +23,21 @@ pub struct Initialization {
     pub addresses: Option<Vec<NodeAddress>>,
 }
 
+impl Initialization {
+    /// The node with provider ID, labels and taints as they are written together, after which it has that version.
+    /// Addresses are written by themselves.
+    pub fn written(&self, node: &Node, version: String) -> Node {
+        let mut after = node.clone();
+        after.resource_version = version;
+        after.labels.extend(self.labels.clone());
+        after.taints.clone_from(&self.taints);
+        if self.provider_id.is_some() {
+            after.provider_id.clone_from(&self.provider_id);
+        }
+        after
+    }
+}
+
 /// Why a node cannot be initialised yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InitializeError {
@@ -116,6 +131,23 @@ mod tests {
                 "Hostname:n1"
             ])
         );
+    }
+
+    #[test]
+    fn what_is_written_needs_no_further_write() {
+        let (found, mut node) = (machine("demo://m-1", &[]), fresh_node());
+        node.labels.insert("own".into(), "1".into());
+        let change = initialize(&node, &found).unwrap();
+        let after = change.written(&node, "8".into());
+        assert!(!after.is_uninitialized() && after.labels.contains_key("own"));
+        assert_eq!(after.provider_id.as_deref(), Some("demo://m-1"));
+        assert_eq!(
+            (after.resource_version.as_str(), &after.uid),
+            ("8", &node.uid)
+        );
+        let again = initialize(&after, &found).unwrap();
+        assert_eq!(again.provider_id, None);
+        assert_eq!(again.written(&after, "8".into()), after);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use bowline_http::Random;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, Request};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -31,6 +32,18 @@ const REPORTED_LIMIT: usize = 10_000;
 
 /// The annotation of a node that was touched and has no pod range yet.
 const TOUCHED: &str = "bowline.dev/touched";
+
+/// What is read of the answer to a guarded write.
+#[derive(Deserialize)]
+struct Answer {
+    metadata: Version,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    resource_version: String,
+}
 
 /// Writes Node objects on behalf of one controller.
 #[derive(Clone)]
@@ -139,7 +152,34 @@ impl NodeWriter {
             "metadata": { "resourceVersion": node.resource_version, "labels": change.labels },
             "spec": spec,
         });
-        self.patch("initialising", node, &body).await
+        if self.withholds("initialising", node, &body) {
+            return Ok(Arc::new(node.clone()));
+        }
+        let version = self.patch_guarded("initialising", node, &body).await?;
+        Ok(Arc::new(change.written(node, version)))
+    }
+
+    /// Sends a patch that names the version it was made for, and gives the version after it. What was written is then known
+    /// without the answer, so only its metadata is asked for: a Node with its images has many times that size.
+    async fn patch_guarded(
+        &self,
+        what: &'static str,
+        node: &Node,
+        body: &Value,
+    ) -> Result<String, WriteError> {
+        let request = Request::new(self.api.resource_url()).patch_metadata(
+            &node.name,
+            &by_us(),
+            &Patch::Strategic(body),
+        );
+        let client = self.api.clone().into_client();
+        let write = async {
+            client
+                .request(request.map_err(kube::Error::BuildRequest)?)
+                .await
+        };
+        let answer: Answer = self.bounded(what, &node.name, write).await?;
+        Ok(answer.metadata.resource_version)
     }
 
     /// Sets labels, whatever else changed on the node meanwhile.
