@@ -70,6 +70,10 @@ pub enum Fate {
     Silence,
     /// The API does what it was asked to, and the first half of its answer is sent.
     Truncated,
+    /// The API does what it was asked to, and then once more.
+    Twice,
+    /// Lists in the API's answer are empty.
+    EmptyList,
     /// No answer, ever.
     Hang,
     /// A streamed answer is cut after that time.
@@ -396,6 +400,8 @@ impl Fate {
             Action::LostAnswer => Self::LostAnswer,
             Action::Silence => Self::Silence,
             Action::Truncated => Self::Truncated,
+            Action::Twice => Self::Twice,
+            Action::EmptyList => Self::EmptyList,
             Action::Hang => Self::Hang,
             Action::CutStream { after } => Self::CutStream(*after),
             Action::Delay { .. } | Action::Throttle { .. } | Action::StaleList { .. } => {

@@ -29,6 +29,10 @@ pub enum Wrong {
     Reset,
     LostAnswer,
     Truncated,
+    /// They are done twice.
+    Twice,
+    /// Lists have nothing in them.
+    EmptyList,
     Html(u16),
     Hang,
     Silence,
@@ -64,6 +68,10 @@ pub enum Act {
     RemoveBalancer(u8),
     /// A stolen kubelet registers a Node with the provider ID of that machine.
     Impersonate(Machine),
+    /// The kubelet of that machine asks for a serving certificate.
+    Certify(Machine, Names),
+    /// The kubelet of that machine reports the address of a neighbour as its own.
+    Misreport(Machine),
     /// Calls of that method go wrong: at most so many, with a chance of so many percent.
     Fault {
         server: Server,
@@ -116,6 +124,18 @@ pub enum Claim {
     TakeOver,
 }
 
+/// For what a certificate is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    Own,
+    /// Also for the address of a neighbour.
+    NeighboursAddress,
+    /// Also for the name of a neighbour.
+    NeighboursName,
+    /// Also for the API server.
+    ApiServer,
+}
+
 impl Act {
     /// Draws one.
     pub fn draw(random: &Random, clouds: u8, replicas: u8) -> Self {
@@ -123,7 +143,7 @@ impl Act {
         let cloud = one_of(clouds.into());
         let machine = Machine(cloud, one_of(MACHINES));
         let (service, replica) = (one_of(SERVICES), one_of(replicas.into()));
-        match random.below(60) {
+        match random.below(66) {
             0..5 => Self::Boot(machine),
             5..7 => Self::PowerOff(machine),
             7..9 => Self::PowerOn(machine),
@@ -162,7 +182,17 @@ impl Act {
                 let how = [Claim::Id, Claim::Name, Claim::TakeOver][usize::from(one_of(3))];
                 Self::Claim(service, how)
             }
-            _ => Self::Impersonate(machine),
+            58..60 => Self::Impersonate(machine),
+            60..65 => {
+                let all = [
+                    Names::Own,
+                    Names::NeighboursAddress,
+                    Names::NeighboursName,
+                    Names::ApiServer,
+                ];
+                Self::Certify(machine, all[usize::from(one_of(4))])
+            }
+            _ => Self::Misreport(machine),
         }
     }
 
@@ -171,7 +201,7 @@ impl Act {
         let server = server(random, clouds, replicas);
         let is_kubernetes = matches!(server, Server::Kubernetes(_));
         let method = METHODS[usize::from(one_of(METHODS.len() as u64))];
-        let wrong = match random.below(18) {
+        let wrong = match random.below(21) {
             0 => Wrong::Status(500),
             1 => Wrong::Status(503),
             2 => Wrong::Status(403),
@@ -187,6 +217,8 @@ impl Act {
             13 => Wrong::Slow(1 + u16::from(one_of(200))),
             14 | 15 if !is_kubernetes => Wrong::Stale(10 + u16::from(one_of(240))),
             16 if method != "*" && method != "GET" => Wrong::Silence,
+            18 => Wrong::Twice,
+            19 | 20 if !is_kubernetes => Wrong::EmptyList,
             17 if is_kubernetes => Wrong::CutStream(1 + one_of(20)),
             _ if is_kubernetes => Wrong::Status(503),
             _ => Wrong::Hang,
@@ -238,6 +270,8 @@ pub(crate) fn rule(server: &str, method: &str, wrong: Wrong, times: u8, percent:
         Wrong::Reset => Action::Reset,
         Wrong::LostAnswer => Action::LostAnswer,
         Wrong::Truncated => Action::Truncated,
+        Wrong::Twice => Action::Twice,
+        Wrong::EmptyList => Action::EmptyList,
         Wrong::Html(code) => Action::Html { code },
         Wrong::Hang => Action::Hang,
         Wrong::Silence => Action::Silence,

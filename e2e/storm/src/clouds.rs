@@ -94,6 +94,11 @@ impl Kind {
         !self.annotations().is_empty()
     }
 
+    /// Whether it says which names and addresses a kubelet may have in its certificate.
+    pub(crate) fn certifies(self) -> bool {
+        matches!(self, Self::Exoscale | Self::Talos)
+    }
+
     /// The annotation by which a Service names a load balancer in that way.
     pub(crate) fn claim(self, claim: Claim) -> Option<&'static str> {
         match (self, claim) {
@@ -192,9 +197,14 @@ impl Served {
         let running = (kind.simulator().start)(world, account).await?;
         let section = running.cloud.section(&name, folder);
         running.cloud.add_balancer(FOREIGN)?;
+        let mut input = input(kind.provider(), &section, folder)?;
+        if kind == Kind::Exoscale {
+            let (name, what) = ("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation");
+            input.environment.set(name, Some(what.to_owned()));
+        }
         Ok(Self {
             running,
-            input: input(kind.provider(), &section, folder)?,
+            input,
             secrets: match kind {
                 Kind::Static => Vec::new(),
                 _ => secrets(&section),

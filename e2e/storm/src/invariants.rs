@@ -31,6 +31,14 @@ struct Shown {
     balancer: String,
 }
 
+/// A request for a serving certificate.
+pub(crate) struct Asked {
+    /// The Node of the kubelet that asked.
+    pub(crate) by: String,
+    /// Whether it asked for its own names and addresses alone.
+    pub(crate) is_own: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct Invariants {
     /// Revisions of the store that were looked at.
@@ -44,6 +52,8 @@ pub(crate) struct Invariants {
     pub(crate) twins: BTreeMap<String, String>,
     /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
     pub(crate) lost: BTreeSet<String>,
+    /// Requests for certificates, by name.
+    pub(crate) asked: BTreeMap<String, Asked>,
     /// Load balancers that somebody else deleted.
     pub(crate) removed: BTreeSet<String>,
     /// Who holds the lease.

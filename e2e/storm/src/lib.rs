@@ -22,12 +22,14 @@ mod invariants;
 mod managers;
 mod play;
 mod shrink;
+mod soak;
 mod storm;
 mod story;
 mod tell;
 
-pub use act::{Act, Claim, Machine, Server, Wrong};
+pub use act::{Act, Claim, Machine, Names, Server, Wrong};
 pub use clouds::{KINDS, Kind};
 pub use shrink::shrink;
+pub use soak::{Day, soak};
 pub use story::Story;
 pub use tell::{Told, tell};

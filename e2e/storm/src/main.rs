@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bowline_storm::{KINDS, Kind, Story, Told, shrink, tell};
+use bowline_storm::{Day, KINDS, Kind, Story, Told, shrink, soak, tell};
 use clap::Parser;
 use tokio::time::Instant;
 
@@ -45,6 +45,10 @@ struct Arguments {
     /// Do not make a story that fails smaller
     #[arg(long)]
     no_shrink: bool,
+    /// Let so many simulated days of an ordinary cluster pass instead (five clouds, 200 nodes, 50 Services, churn every day),
+    /// and see whether memory grows
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["seed", "seeds", "clouds", "minutes"])]
+    soak: Option<u64>,
 }
 
 /// How often the progress is printed.
@@ -59,8 +63,36 @@ fn seeds(text: &str) -> Result<Range<u64>> {
     Ok(range)
 }
 
+/// Lets days pass, and says how it went.
+fn let_pass(days: u64) -> Result<ExitCode> {
+    let begun = Instant::now();
+    let (days_sent, passed) = std::sync::mpsc::channel();
+    // On a thread of its own: time is simulated there.
+    let soaking = std::thread::spawn(move || {
+        soak(days, |day| {
+            let _ = days_sent.send(day);
+        })
+    });
+    for Day { number, megabytes } in passed {
+        let seconds = begun.elapsed().as_secs();
+        println!("  … day {number} of {days}: {megabytes:.1} MB resident, after {seconds} s");
+    }
+    let told = soaking.join();
+    let told = told.map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+    let hours = told.simulated.as_secs_f64() / 3600.0;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{hours:.0} simulated hours in {seconds:.0} s");
+    for broken in &told.broken {
+        println!("{broken}");
+    }
+    Ok(ExitCode::from(u8::from(!told.broken.is_empty())))
+}
+
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    if let Some(days) = arguments.soak {
+        return let_pass(days);
+    }
     let clouds = arguments.clouds.iter().map(|it| Kind::named(it));
     let mut clouds: Vec<Kind> = clouds.collect::<Result<_>>()?;
     if clouds.is_empty() {

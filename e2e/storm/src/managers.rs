@@ -15,21 +15,19 @@ use tokio::time::Instant;
 
 use crate::clouds::Identity;
 use crate::invariants::MANAGER;
-use crate::storm::{LOOK, Storm};
+use crate::storm::Storm;
 
 /// The label that node selectors match.
 pub(crate) const SITE: &str = "site";
-/// The command line of managers. They renew their lease less often than by default, which would be most of all calls.
-const FLAGS: [&str; 5] = [
-    "--leader-elect=true",
-    "--leader-elect-lease-duration=30s",
-    "--leader-elect-renew-deadline=20s",
-    "--leader-elect-retry-period=5s",
-    "--allow-untagged-cloud",
-];
+/// The command line of managers, but for controllers and lease.
+const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
+/// What died is started again after so long.
+const RESTART: Duration = Duration::from_secs(5);
+/// The controllers of managers that give no pod ranges.
+const CONTROLLERS: [&str; 1] = ["--controllers=*,node-csr-approval"];
 /// What gives nodes their pod ranges.
 const RANGES: [&str; 3] = [
-    "--controllers=*,node-ipam-controller",
+    "--controllers=*,node-csr-approval,node-ipam-controller",
     "--allocate-node-cidrs",
     "--cluster-cidr=10.244.0.0/16",
 ];
@@ -93,7 +91,7 @@ impl Storm {
 
     /// Starts a manager as a new process; one that cannot is started again, as a Deployment does.
     async fn start(&mut self, number: usize) {
-        self.slots[number].restart = Some(Instant::now() + LOOK);
+        self.slots[number].restart = Some(Instant::now() + RESTART);
         let (metrics, mut own) = (Metrics::new(), Vec::new());
         let mut registries = Vec::new();
         for at in 0..self.clouds.len() {
@@ -108,10 +106,12 @@ impl Storm {
         let Ok(configuration) = self.configuration(&own).await else {
             return;
         };
-        let mut flags = FLAGS.to_vec();
-        if self.has_ranges {
-            flags.extend(RANGES);
-        }
+        let mut flags = [FLAGS.as_slice(), &self.pace.lease].concat();
+        flags.extend(if self.has_ranges {
+            RANGES.as_slice()
+        } else {
+            CONTROLLERS.as_slice()
+        });
         let slot = &mut self.slots[number];
         let (replica, changer) = self.cluster.replica_of(
             metrics.clone(),
@@ -207,7 +207,7 @@ impl Storm {
             let slot = &mut self.slots[number];
             let gave_up = |it: &mut Running| !it.replica.is_running();
             if slot.running.take_if(gave_up).is_some() {
-                slot.restart = Some(Instant::now() + LOOK);
+                slot.restart = Some(Instant::now() + RESTART);
             }
             if slot.restart.is_some_and(|at| at <= Instant::now()) {
                 self.start(number).await;

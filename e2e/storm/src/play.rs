@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 use bowline_core::EXCLUSION_LABEL;
 use bowline_scenarios::cache::Cache;
-use bowline_scenarios::objects::{fresh, service, text};
+use bowline_scenarios::certificates::Ask;
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, service, text};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator_kubernetes::monitor;
 use serde_json::{Value, json};
 
-use crate::act::{Act, Claim, Machine, Server, rule};
+use crate::act::{Act, Claim, Machine, Names, Server, rule};
 use crate::clouds::Cloud;
-use crate::invariants::{FOREIGN, balancers_of, published, wants_balancer};
+use crate::invariants::{Asked, FOREIGN, balancers_of, published, wants_balancer};
 use crate::managers::{Configured, SITE};
 use crate::storm::{Incarnation, Storm};
 
@@ -49,6 +49,8 @@ impl Storm {
             }
             Act::Exclude(machine, is_excluded) => self.exclude(machine, is_excluded).await,
             Act::Impersonate(machine) => self.impersonate(machine).await,
+            Act::Certify(machine, names) => self.certify(machine, names).await,
+            Act::Misreport(machine) => self.misreport(machine).await,
             Act::CreateService(number, cloud, ports) => {
                 self.create(number, cloud.into(), ports).await;
             }
@@ -183,7 +185,7 @@ impl Storm {
                 .extend(own.map(|(_, id)| id.to_owned()));
         }
         // The controller manager begins anew, too.
-        let monitor = self.cluster.cluster.monitor(monitor::Settings::default());
+        let monitor = self.cluster.cluster.monitor(self.pace.monitor);
         self.monitor = monitor;
         self.be_away(RESTORING).await;
     }
@@ -294,6 +296,71 @@ impl Storm {
         twin["metadata"]["labels"] = json!({ SITE: cloud.name.as_str() });
         self.cluster.create(twin).await;
         self.invariants.twins.insert(name, victim);
+    }
+
+    // Certificates.
+
+    /// Another machine of the same cloud: its name, and the addresses of its Node.
+    fn neighbour(&self, of: Machine) -> Option<(String, Vec<String>)> {
+        let others = self.machines.keys();
+        let mut others = others.filter(|it| it.0 == of.0 && **it != of);
+        others.find_map(|it| {
+            let (_, name) = self.existing(*it)?;
+            let addresses = addresses(&self.cluster.find(&name)?);
+            (!addresses.is_empty()).then_some((name, addresses))
+        })
+    }
+
+    async fn certify(&mut self, machine: Machine, names: Names) {
+        let Some((cloud, name)) = self.existing(machine) else {
+            return;
+        };
+        let (Some(node), true) = (self.cluster.find(&name), cloud.kind.certifies()) else {
+            return;
+        };
+        let own = addresses(&node);
+        if own.is_empty() || self.misreported.contains_key(&name) {
+            return;
+        }
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let mut ask = Ask::new(&format!("csr-{}", self.invariants.asked.len()), &name, &own);
+        match (names, self.neighbour(machine)) {
+            (Names::Own, _) => {}
+            (Names::NeighboursAddress, Some((_, addresses))) => ask.addresses.extend(addresses),
+            (Names::NeighboursName, Some((name, _))) => ask.dns_names.push(name),
+            (Names::ApiServer, _) => ask.dns_names.push("kubernetes.default.svc".to_owned()),
+            (_, None) => return,
+        }
+        self.cluster.put_request(&ask).await;
+        let asked = Asked {
+            by: name,
+            is_own: names == Names::Own,
+        };
+        self.invariants.asked.insert(ask.name, asked);
+    }
+
+    async fn misreport(&mut self, machine: Machine) {
+        let (Some((_, name)), Some((_, theirs))) =
+            (self.existing(machine), self.neighbour(machine))
+        else {
+            return;
+        };
+        let Some(node) = self.cluster.find(&name) else {
+            return;
+        };
+        let said = &node["metadata"]["annotations"][PROVIDED_NODE_IP];
+        let before = self.misreported.entry(name.clone());
+        before.or_insert_with(|| said.clone());
+        self.report(&name, &theirs.join(",").into()).await;
+    }
+
+    /// Lets the kubelet of that Node report these addresses; null if none.
+    async fn report(&self, name: &str, addresses: &Value) {
+        let change = |node: &mut Value| match node["metadata"]["annotations"].as_object_mut() {
+            Some(annotations) if addresses.is_null() => drop(annotations.remove(PROVIDED_NODE_IP)),
+            _ => node["metadata"]["annotations"][PROVIDED_NODE_IP] = addresses.clone(),
+        };
+        self.cluster.change(name, change).await;
     }
 
     // Services.
@@ -428,6 +495,14 @@ impl Storm {
                 self.play(&Act::PowerOn(machine)).await?;
             }
         }
+        for (name, addresses) in std::mem::take(&mut self.misreported) {
+            if self.cluster.find(&name).is_some() {
+                self.report(&name, &addresses).await;
+            }
+        }
+        for machine in self.machines.keys().copied().collect::<Vec<_>>() {
+            self.certify(machine, Names::Own).await;
+        }
         for (number, cloud) in self.classes.clone() {
             let kind = self.clouds[cloud].kind;
             let claims = [Claim::Id, Claim::Name, Claim::TakeOver];
@@ -446,6 +521,14 @@ impl Storm {
 
 fn name(cloud: &Cloud, machine: Machine, incarnation: Incarnation) -> String {
     format!("{}.{}-{incarnation}", cloud.name, machine.1)
+}
+
+/// The IP addresses that a Node shows.
+fn addresses(node: &Value) -> Vec<String> {
+    let all = node["status"]["addresses"].as_array();
+    let all = all.into_iter().flatten();
+    let all = all.filter(|it| text(&it["type"]).ends_with("IP"));
+    all.map(|it| text(&it["address"]).to_owned()).collect()
 }
 
 fn service_name(number: u8) -> String {

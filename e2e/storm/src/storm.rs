@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bowline_core::EXCLUSION_LABEL;
+use bowline_scenarios::certificates::conditions;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::text;
 use bowline_scenarios::{Setup, TestCluster};
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,13 +18,41 @@ use tokio::time::Instant;
 
 use crate::act::Machine;
 use crate::clouds::Cloud;
-use crate::invariants::{Invariants, Seen};
+use crate::invariants::{Asked, Invariants, Seen};
 use crate::managers::{Configured, Slot};
 use crate::play::Saved;
 use crate::story::Story;
 
-/// Simulated time between two looks at the invariants.
-pub(crate) const LOOK: Duration = Duration::from_secs(5);
+/// How often everybody does what they do by themselves, in simulated time.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// Between two looks at the invariants.
+    pub(crate) look: Duration,
+    pub(crate) kubelets: fleet::Settings,
+    pub(crate) monitor: monitor::Settings,
+    /// The flags of managers about their lease.
+    pub(crate) lease: [&'static str; 3],
+}
+
+impl Default for Pace {
+    /// Kubelets and managers renew their leases less often than usual: that would be most of all calls.
+    fn default() -> Self {
+        Self {
+            look: Duration::from_secs(5),
+            kubelets: fleet::Settings {
+                renew_interval: Duration::from_secs(20),
+                ..fleet::Settings::default()
+            },
+            monitor: monitor::Settings::default(),
+            lease: [
+                "--leader-elect-lease-duration=30s",
+                "--leader-elect-renew-deadline=20s",
+                "--leader-elect-retry-period=5s",
+            ],
+        }
+    }
+}
+
 /// The namespace of all Services here.
 const NAMESPACE: &str = "shop";
 /// Where users and kubelets call the API server.
@@ -40,6 +69,7 @@ pub(crate) struct Storm {
     pub(crate) has_selectors: bool,
     pub(crate) has_ranges: bool,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) pace: Pace,
     pub(crate) fleet: Fleet,
     pub(crate) monitor: Monitor,
     /// Rules that kill a replica when they strike.
@@ -48,6 +78,8 @@ pub(crate) struct Storm {
     /// The clouds of Services.
     pub(crate) classes: BTreeMap<u8, usize>,
     pub(crate) saved: Option<Saved>,
+    /// What Nodes whose kubelets report the addresses of others had reported before.
+    pub(crate) misreported: BTreeMap<String, Value>,
     pub(crate) invariants: Invariants,
     pub(crate) transcript: String,
     log: Log,
@@ -56,7 +88,7 @@ pub(crate) struct Storm {
 
 impl Storm {
     /// The clouds and managers of a story.
-    pub(crate) async fn set_up(story: &Story, log: Log) -> Result<Self> {
+    pub(crate) async fn set_up(story: &Story, pace: Pace, log: Log) -> Result<Self> {
         let mut cluster = TestCluster::set_up(Setup {
             seed: story.seed,
             clouds: &[],
@@ -75,12 +107,8 @@ impl Storm {
             let cloud = Cloud::start(&cluster.world, *kind, number, &name, folder.path()).await?;
             clouds.push(cloud);
         }
-        let fleet = cluster.cluster.fleet(Settings {
-            // Half as often as usual, so that most of the calls are the managers'.
-            renew_interval: Duration::from_secs(20),
-            ..Settings::default()
-        });
-        let monitor = cluster.cluster.monitor(monitor::Settings::default());
+        let fleet = cluster.cluster.fleet(pace.kubelets);
+        let monitor = cluster.cluster.monitor(pace.monitor);
         let secrets = clouds.iter().flat_map(Cloud::secrets).cloned();
         let mut storm = Self {
             invariants: Invariants::new(secrets.collect()),
@@ -90,12 +118,14 @@ impl Storm {
             has_selectors: story.has_selectors,
             has_ranges: story.has_ranges,
             slots: Vec::new(),
+            pace,
             fleet,
             monitor,
             deadly: BTreeMap::new(),
             machines: BTreeMap::new(),
             classes: BTreeMap::new(),
             saved: None,
+            misreported: BTreeMap::new(),
             transcript: String::new(),
             log,
             _folder: folder,
@@ -111,7 +141,7 @@ impl Storm {
         let end = Instant::now() + time;
         loop {
             self.restart().await;
-            let next = end.min(Instant::now() + LOOK);
+            let next = end.min(Instant::now() + self.pace.look);
             let struck = tokio::select! {
                 biased;
                 struck = self.struck() => Some(struck),
@@ -157,9 +187,21 @@ impl Storm {
         let (world, store) = (&self.cluster.world, simulated.api().store());
         self.invariants
             .look(world, store, &services, &seen, &entries);
+        let is_wrong = |(name, asked): &(&String, &Asked)| !asked.is_own && self.is_approved(name);
+        let wrong = self.invariants.asked.iter().filter(is_wrong);
+        let wrong: Vec<String> = wrong
+            .map(|(name, asked)| format!("request {name} of {} was approved", asked.by))
+            .collect();
+        self.invariants.find(wrong);
         if self.invariants.tells_secret(&self.log.take()) {
             self.invariants.find(["a secret was logged".to_owned()]);
         }
+    }
+
+    /// Whether that request for a certificate was approved.
+    pub(crate) fn is_approved(&self, request: &str) -> bool {
+        let request = self.cluster.cluster.find_request(request);
+        request.is_some_and(|it| conditions(&it).iter().any(|it| it.starts_with("Approved ")))
     }
 
     /// The Services of tenants.

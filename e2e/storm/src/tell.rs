@@ -16,12 +16,14 @@ use tokio::time::Instant;
 
 use crate::clouds::Kind;
 use crate::invariants::{FOREIGN, Seen, balancers_of, published, wants_balancer};
-use crate::storm::{LOOK, Storm, USERS};
+use crate::storm::{Pace, Storm, USERS};
 use crate::story::Story;
 
 /// Simulated time within which everything is as it should be once nothing goes wrong any more: the deletion guard
 /// lets three nodes go in ten minutes.
 const SETTLING: Duration = Duration::from_secs(90 * 60);
+/// Between two looks whether that is so.
+const SETTLED_LOOK: Duration = Duration::from_secs(30);
 /// Rounds that find no difference to what they wrote begin within so long.
 const PERIODS: Duration = Duration::from_secs(11 * 60);
 /// The same for Triton, whose DNS names are read less often.
@@ -47,15 +49,20 @@ thread_local! {
 
 /// Tells a story, in a runtime of its own under a paused clock.
 pub fn tell(story: &Story) -> Result<Told> {
+    in_simulated_time(|log| to_its_end(story, log))
+}
+
+/// Runs that in a runtime of its own under a paused clock, and notes what panics.
+pub(crate) fn in_simulated_time<F: Future<Output = Result<Told>>>(
+    run: impl FnOnce(Log) -> F,
+) -> Result<Told> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| panic::set_hook(Box::new(note)));
     PANICS.take();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build()?;
     let (log, _guard) = Log::keep();
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| {
-        runtime.block_on(to_its_end(story, log))
-    }));
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(log))));
     let mut told = match ended {
         Ok(told) => told?,
         Err(_) => Told::default(),
@@ -71,7 +78,7 @@ fn note(info: &PanicHookInfo<'_>) {
 
 async fn to_its_end(story: &Story, log: Log) -> Result<Told> {
     let begun = Instant::now();
-    let mut storm = Storm::set_up(story, log).await?;
+    let mut storm = Storm::set_up(story, Pace::default(), log).await?;
     for (pause, act) in &story.acts {
         storm.pass(Duration::from_millis(*pause)).await;
         if !storm.invariants.broken().is_empty() {
@@ -94,10 +101,10 @@ async fn to_its_end(story: &Story, log: Log) -> Result<Told> {
 
 impl Storm {
     /// Everything becomes as it should be, and stays so.
-    async fn rest(&mut self) {
+    pub(crate) async fn rest(&mut self) {
         let end = Instant::now() + SETTLING;
         loop {
-            self.pass(LOOK * 6).await;
+            self.pass(SETTLED_LOOK).await;
             let open = self.open();
             if open.is_empty() || !self.invariants.broken().is_empty() {
                 break;
@@ -142,6 +149,16 @@ impl Storm {
                     open.push(format!("Node {name} is not Ready"));
                 }
                 _ => {}
+            }
+        }
+        for (request, asked) in &self.invariants.asked {
+            let machine = self.invariants.machines.get(&asked.by);
+            let power = machine.and_then(|it| self.cluster.world.machines.power(it));
+            let is_there = self.cluster.cluster.find_request(request).is_some();
+            // A Talos machine that is off confirms nothing.
+            let can_be = is_there && power == Some(Power::Running);
+            if asked.is_own && can_be && !self.is_approved(request) {
+                open.push(format!("request {request} of {} is not approved", asked.by));
             }
         }
         let (services, seen) = (self.services(), self.seen());
@@ -197,12 +214,33 @@ impl Storm {
             machine.is_some_and(|it| self.cluster.world.machines.power(it).is_some())
         };
         let needed: BTreeSet<String> = targets.iter().filter(exists).cloned().collect();
-        let is_right = needed.is_subset(&balancer.targets) && balancer.targets.is_subset(&targets);
+        // Accounts of one provider may use the same addresses inside: a Node whose owner is open keeps the targets at its own.
+        let may_be_held = self.has_open_owner(cloud) || balancer.targets.is_subset(&targets);
+        let is_right = needed.is_subset(&balancer.targets) && may_be_held;
         (has_targets && !is_right).then(|| {
             format!(
                 "the load balancer of {name} has targets {:?}: needed are {needed:?}, allowed {targets:?}",
                 balancer.targets
             )
+        })
+    }
+}
+
+impl Storm {
+    /// Whether there is a Node, in an account like that cloud's, of which nobody can know that its machine is gone.
+    fn has_open_owner(&self, cloud: &str) -> bool {
+        let kind = self.clouds.iter().find(|it| it.name.as_str() == cloud);
+        let alike = self
+            .clouds
+            .iter()
+            .filter(|it| Some(it.kind) == kind.map(|it| it.kind));
+        let alike: Vec<String> = alike.map(|it| format!("{}.", it.name)).collect();
+        let mut machines = self.invariants.machines.iter();
+        machines.any(|(name, id)| {
+            let is_gone = self.cluster.world.machines.power(id).is_none();
+            let is_alike = alike.iter().any(|it| name.starts_with(it));
+            let node = self.cluster.find(name).filter(|_| is_gone && is_alike);
+            node.is_some_and(|it| !self.can_miss(&it))
         })
     }
 }

@@ -59,6 +59,10 @@ pub enum Action {
     LostAnswer,
     /// Lets the API do it, then sends the first half of its answer as if it were whole.
     Truncated,
+    /// Lets the API do it twice, as if the call had been sent again on its way, and gives the first answer.
+    Twice,
+    /// Lets the API answer, and leaves nothing in a list that it gives.
+    EmptyList,
     /// Answers with a page that is not JSON, like a proxy in between.
     Html { code: u16 },
     /// Never answers, and does nothing.

@@ -172,6 +172,8 @@ fn every_action_survives_being_written_and_read() {
         r#"{"action":"delay","delay":"500ms","times":"unlimited"}"#,
         r#"{"action":"reset","probability":0.25}"#,
         r#"{"action":"lost-answer","method":"POST","path":"/v1/*"}"#,
+        r#"{"action":"twice","method":"POST"}"#,
+        r#"{"action":"empty-list"}"#,
         r#"{"action":"html","code":504}"#,
         r#"{"action":"hang","query":"*","server":"kubernetes"}"#,
         r#"{"action":"stale-list","age":"1m 30s"}"#,

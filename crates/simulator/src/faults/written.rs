@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::rule::{Action, Rule, RuleError};
 
 /// The names of all actions, for messages.
-pub(super) const ACTIONS: &str = "status, events, delay, reset, lost-answer, truncated, html, hang, silence, stale-list, throttle, cut-stream";
+pub(super) const ACTIONS: &str = "status, events, delay, reset, lost-answer, truncated, twice, empty-list, html, hang, silence, stale-list, throttle, cut-stream";
 
 /// A rule as people write it: flat, with an action by name and the keys of that action.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -95,6 +95,8 @@ impl RawRule {
             "reset" => ("reset", &[]),
             "lost-answer" => ("lost-answer", &[]),
             "truncated" => ("truncated", &[]),
+            "twice" => ("twice", &[]),
+            "empty-list" => ("empty-list", &[]),
             "html" => ("html", &["code"]),
             "hang" => ("hang", &[]),
             "silence" => ("silence", &[]),
@@ -135,6 +137,8 @@ impl RawRule {
             "reset" => Action::Reset,
             "lost-answer" => Action::LostAnswer,
             "truncated" => Action::Truncated,
+            "twice" => Action::Twice,
+            "empty-list" => Action::EmptyList,
             "html" => Action::Html {
                 code: self.code.unwrap_or(502),
             },
@@ -192,6 +196,8 @@ impl From<&Rule> for RawRule {
             Action::Reset => "reset",
             Action::LostAnswer => "lost-answer",
             Action::Truncated => "truncated",
+            Action::Twice => "twice",
+            Action::EmptyList => "empty-list",
             Action::Html { code } => {
                 raw.code = Some(*code);
                 "html"

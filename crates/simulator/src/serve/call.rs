@@ -9,6 +9,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::body::{End, Served, json, of_type};
@@ -132,6 +133,16 @@ impl Handler {
             Some(Fate::Truncated) => {
                 let mut answer = self.api.answer(request, peer).await;
                 answer.response = halved(answer.response).await;
+                Outcome::of(answer, None)
+            }
+            Some(Fate::Twice) => {
+                let first = self.api.answer(request.clone(), peer).await;
+                self.api.answer(request, peer).await;
+                Outcome::of(first, None)
+            }
+            Some(Fate::EmptyList) => {
+                let mut answer = self.api.answer(request, peer).await;
+                answer.response = emptied(answer.response).await;
                 Outcome::of(answer, None)
             }
             Some(Fate::Answer {
@@ -281,15 +292,37 @@ fn type_of(text: &str) -> &'static str {
 }
 
 async fn halved(response: Response<Body>) -> Response<Body> {
+    changed(response, |whole| whole.slice(..whole.len() / 2)).await
+}
+
+/// The same without what it lists: clouds give a list as it is, or as the only field of an object.
+async fn emptied(response: Response<Body>) -> Response<Body> {
+    changed(response, |whole| {
+        let Ok(mut answer) = serde_json::from_slice::<Value>(&whole) else {
+            return whole;
+        };
+        let list = match &mut answer {
+            Value::Object(fields) if fields.len() == 1 => fields.values_mut().next(),
+            other => Some(other),
+        };
+        match list.and_then(Value::as_array_mut) {
+            Some(list) => list.clear(),
+            None => return whole,
+        }
+        answer.to_string().into()
+    })
+    .await
+}
+
+async fn changed(response: Response<Body>, change: impl FnOnce(Bytes) -> Bytes) -> Response<Body> {
     let (head, body) = response.into_parts();
     // A body from memory comes without fail; of one that does not, nothing is left to send.
     let whole = body
         .collect()
         .await
         .map(http_body_util::Collected::to_bytes);
-    let whole = whole.unwrap_or_default();
-    let half = whole.slice(..whole.len() / 2);
-    Response::from_parts(head, super::body::whole(half))
+    let body = change(whole.unwrap_or_default());
+    Response::from_parts(head, super::body::whole(body))
 }
 
 /// Counts a call for as long as it lives.

@@ -65,6 +65,8 @@ impl Api for Counter {
             let response = match request.uri().path() {
                 "/watch" => self.watch(),
                 "/panic" => panic!("on purpose"),
+                "/list" => json(StatusCode::OK, &json!([1, 2])),
+                "/named" => json(StatusCode::OK, &json!({ "machines": [1, 2] })),
                 path => json(
                     StatusCode::OK,
                     &json!({
@@ -295,6 +297,24 @@ async fn shutdown_ends_streams_properly_and_abandons_hung_calls() {
     assert_eq!(read_whole(stream).await.unwrap().text(), "tick\n");
     assert!(hung.await.unwrap().is_err());
     assert!(world.pipes.connect("counter.sim:80").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_done_twice_and_lists_are_empty_if_a_fault_says_so() {
+    let world = World::simulated(1);
+    let (api, _server, client) = on_pipe(&world);
+    for rule in [
+        Rule::new(Action::Twice).on("POST", "*"),
+        Rule::new(Action::EmptyList).on("GET", "*"),
+    ] {
+        world.faults.add(rule).unwrap();
+    }
+    let answer = client.call("POST", "/one", &Value::Null).await;
+    assert_eq!((answer.status, *api.calls.borrow()), (200, 2));
+    assert_eq!(client.get("/list").await.json(), json!([]));
+    assert_eq!(client.get("/named").await.json(), json!({ "machines": [] }));
+    let other = client.get("/other").await.json();
+    assert_eq!(other["path"], "/other", "what lists nothing is as it is");
 }
 
 #[tokio::test(start_paused = true)]
