@@ -96,18 +96,27 @@ impl Api {
         call.send().await?.json()
     }
 
-    /// The end of an item; none if it is not there. A 404 alone does not say so: whoever may not delete may get that, too.
-    async fn remove(&self, route: Route) -> Result<Option<Operation>, CallError> {
+    /// The end of an item; none if it is not there. A 404 alone does not say so: whoever may not delete, or not read, may
+    /// get that, too. So what contains it is read as well, if it comes to that.
+    async fn remove(
+        &self,
+        route: Route,
+        is_contained: impl Future<Output = Result<bool, CallError>>,
+    ) -> Result<Option<Operation>, CallError> {
         let refusal = match self.http.delete(route.clone()).repeatable().send().await {
             Ok(reply) => return reply.json().map(Some),
             Err(error) if error.kind() == CloudErrorKind::NotFound => error,
             Err(error) => return Err(error),
         };
-        match self.http.get(route).send().await {
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
-            Ok(_) => Err(refusal.with_kind(CloudErrorKind::Unknown)),
-            Err(error) => Err(error),
+        let is_there = match self.http.get(route).send().await {
+            Err(error) if error.kind() == CloudErrorKind::NotFound => is_contained.await?,
+            Err(error) => return Err(error),
+            Ok(_) => true,
+        };
+        if is_there {
+            return Err(refusal.with_kind(CloudErrorKind::Unknown));
         }
+        Ok(None)
     }
 
     async fn reset(&self, route: Route) -> Result<Operation, CallError> {

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use bowline_core::CloudError;
+use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::{CallError, Route};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::resource::{Listing, address, listing, or_default};
-use super::{Api, LoadBalancerService, Operation};
+use super::{Api, LoadBalancerService, Operation, about_a_collection};
 
 const LOAD_BALANCERS: &str = "load-balancer";
 const LOAD_BALANCER: &str = "load-balancer/:id";
+/// The key of the list in its answer.
+const LISTED: &str = "load-balancers";
 const DESCRIPTION: &str = "load-balancer/:id/description";
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -78,12 +80,23 @@ pub(crate) struct LoadBalancerChange {
 
 impl Api {
     pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
-        self.list(Route::new(LOAD_BALANCERS), "load-balancers")
-            .await
+        self.list(Route::new(LOAD_BALANCERS), LISTED).await
     }
 
     pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
         self.read(one(id)).await
+    }
+
+    /// Whether the list of load balancers shows that one, whatever is answered about its id: whoever may not see it may
+    /// get a 404. Not if the role allows no list: the original does without.
+    pub(crate) async fn is_listed(&self, id: Uuid) -> Result<bool, CallError> {
+        let reply = match self.http.get(Route::new(LOAD_BALANCERS)).send().await {
+            Err(error) if error.kind() == CloudErrorKind::Denied => return Ok(false),
+            reply => reply.map_err(about_a_collection)?,
+        };
+        let all: Listing<LoadBalancer> = reply.items_if_any(LISTED)?;
+        // One that cannot be read may be it.
+        Ok(!all.bad.is_empty() || all.items.iter().any(|it| it.id == id))
     }
 
     pub(crate) async fn create_load_balancer(
@@ -106,7 +119,7 @@ impl Api {
         &self,
         id: Uuid,
     ) -> Result<Option<Operation>, CallError> {
-        self.remove(one(id)).await
+        self.remove(one(id), self.is_listed(id)).await
     }
 
     pub(crate) async fn reset_description(&self, id: Uuid) -> Result<Operation, CallError> {
@@ -115,6 +128,6 @@ impl Api {
     }
 }
 
-fn one(id: Uuid) -> Route {
+pub(super) fn one(id: Uuid) -> Route {
     Route::new(LOAD_BALANCER).with("id", id.to_string())
 }

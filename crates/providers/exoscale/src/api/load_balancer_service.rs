@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use bowline_core::CloudErrorKind;
 use bowline_http::{CallError, Route};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::resource::{Listing, address, listing, or_default, reference};
-use super::{Api, Operation};
+use super::{Api, LoadBalancer, Operation, load_balancer};
 
 const SERVICES: &str = "load-balancer/:id/service";
 const SERVICE: &str = "load-balancer/:id/service/:service";
@@ -171,7 +172,16 @@ impl Api {
         balancer: Uuid,
         service: Uuid,
     ) -> Result<Option<Operation>, CallError> {
-        self.remove(one(SERVICE, balancer, service)).await
+        let is_on_it = async {
+            let balancer: LoadBalancer =
+                match self.http.get(load_balancer::one(balancer)).send().await {
+                    Err(error) if error.kind() == CloudErrorKind::NotFound => return Ok(false),
+                    reply => reply?.json()?,
+                };
+            let on_it = &balancer.services;
+            Ok(!on_it.bad.is_empty() || on_it.items.iter().any(|it| it.id == service))
+        };
+        self.remove(one(SERVICE, balancer, service), is_on_it).await
     }
 
     pub(crate) async fn reset_service_description(

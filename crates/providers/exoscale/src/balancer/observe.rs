@@ -45,7 +45,7 @@ impl Observer {
         self.writes.writing(service_uid)
     }
 
-    /// A load balancer by its id; none only by the cloud's answer about this very one.
+    /// A load balancer by its id; none only by the cloud's answer about this very one, if no list shows it.
     pub(crate) async fn read(&self, id: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
         match self.api.load_balancer(id).await {
             Ok(balancer) if balancer.id == id => Ok(Some(balancer)),
@@ -56,7 +56,13 @@ impl Observer {
                     other.id
                 ),
             )),
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => {
+                if self.api.is_listed(id).await? {
+                    let text = format!("load balancer {id} is listed, but cannot be read");
+                    return Err(CloudError::new(CloudErrorKind::Unknown, text).caused_by(error));
+                }
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

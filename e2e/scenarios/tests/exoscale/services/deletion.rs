@@ -50,6 +50,22 @@ async fn a_404_to_a_deletion_does_not_mean_that_a_load_balancer_is_gone(test: Se
 }
 
 #[scenario]
+async fn what_a_list_shows_is_not_gone_whatever_is_answered_about_its_id(test: ServiceHarness) {
+    test.serve().await;
+    // Whoever may not see an item gets a 404 about it.
+    let blind = refuse(404, "*", "/v2/load-balancer/*").named("blind");
+    let blind = test.fault(blind.server("exoscale"));
+    test.delete_service("web").await;
+    blind.struck(3).await;
+    test.settle().await;
+    assert_eq!(test.cloud.balancers().len(), 1);
+    assert_eq!(finalizers(&test.service("web")).len(), 1);
+    test.world.faults.remove("blind");
+    test.until_service_gone("web").await;
+    assert!(test.cloud.balancers().is_empty());
+}
+
+#[scenario]
 async fn exoscale_case_86_ports_that_changed_while_nobody_looked_leave_nothing_behind(
     mut test: ServiceHarness,
 ) {
