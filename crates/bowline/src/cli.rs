@@ -81,7 +81,7 @@ fn introduction() -> String {
 }
 
 /// Runs the program.
-pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
+pub fn main(arguments: Vec<String>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let program = arguments.next().unwrap_or_default();
     let program = Path::new(&program)

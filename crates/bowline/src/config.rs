@@ -220,6 +220,20 @@ pub(crate) fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
     Err(problems)
 }
 
+/// What is wrong with a configuration, each with its place, as `bowline config check` says it; nothing if it can be used.
+/// Secrets are taken to be right.
+pub fn problems_of(text: &str) -> Vec<String> {
+    let clouds = match read(text) {
+        Ok(configuration) => configuration.clouds,
+        Err(problems) => return problems.iter().map(ToString::to_string).collect(),
+    };
+    let found = clouds
+        .iter()
+        .map(|entry| check::settings_of(entry, &Resolved::new()));
+    let problems = found.flat_map(|found| found.problems);
+    problems.map(|problem| problem.to_string()).collect()
+}
+
 /// One cloud, as far as it can be understood.
 fn cloud(
     value: &Value,

@@ -1,27 +1,4 @@
-//! One cloud controller manager for Kubernetes, for several clouds at once.
-
-mod cli;
-mod cloud_factory;
-mod config;
-mod explain;
-mod flags;
-mod inspect;
-mod invocation;
-mod logging;
-mod output;
-mod placeholder_cloud;
-mod plan;
-mod providers;
-mod reload;
-mod run;
-#[cfg(feature = "sandbox")]
-mod sandbox;
-mod secrets;
-mod signals;
-#[cfg(feature = "sandbox")]
-mod simulate;
-#[cfg(feature = "sandbox")]
-mod simulators;
+//! The program `bowline`; see the library.
 
 use std::process::ExitCode;
 
@@ -31,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    cli::main(std::env::args().collect())
+    bowline::main(std::env::args().collect())
 }

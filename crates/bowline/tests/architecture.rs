@@ -90,6 +90,19 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "e2e/fuzz",
+        &[
+            "crates/bowline",
+            "crates/controllers",
+            "crates/core",
+            "crates/http",
+            "crates/provider",
+            "crates/providers/*",
+            "crates/talos-api",
+            "crates/templates",
+        ],
+    ),
+    (
         "bench",
         &[
             "crates/http",

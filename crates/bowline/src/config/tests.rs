@@ -328,7 +328,7 @@ fn compare(page: &str, wanted: &str) {
     assert!(
         found == wanted,
         "docs/reference/{page} is not what the source says; write it anew with \
-         BOWLINE_WRITE_DOCS=1 cargo test --workspace --bin bowline config"
+         BOWLINE_WRITE_DOCS=1 cargo test -p bowline --lib config"
     );
 }
 

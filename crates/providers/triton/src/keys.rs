@@ -40,6 +40,11 @@ pub enum KeyError {
     NoPassphrase,
     #[error("the passphrase does not open the private key")]
     WrongPassphrase,
+    #[error(
+        "the passphrase of the private key takes {rounds} rounds, more than {most}; make a copy of it with fewer: \
+         ssh-keygen -p -a 24 -f COPY"
+    )]
+    TooManyRounds { rounds: u32, most: u32 },
     /// Encrypted in a form other than OpenSSH's.
     #[error(
         "the private key is encrypted in an old form ({form}); convert a copy of it: \

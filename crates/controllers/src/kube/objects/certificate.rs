@@ -59,6 +59,10 @@ impl TryFrom<Value> for CertificateObject {
     type Error = serde_json::Error;
 
     fn try_from(whole: Value) -> Result<Self, Self::Error> {
+        // A list would do for the fields, too, by their order.
+        if !whole.is_object() {
+            return Err(serde::de::Error::custom("it is no object"));
+        }
         let Fields {
             metadata,
             spec,
@@ -91,7 +95,7 @@ impl From<CertificateObject> for Requested {
         } = object;
         let conditions: Vec<String> = status.conditions.into_iter().map(|it| it.r#type).collect();
         let is_issued = status.certificate.is_some_and(|it| !it.0.is_empty());
-        if let Some(metadata) = whole["metadata"].as_object_mut() {
+        if let Some(metadata) = whole.get_mut("metadata").and_then(Value::as_object_mut) {
             // Said anew when it is written; and the server keeps the second by itself.
             metadata.remove("resourceVersion");
             metadata.remove("managedFields");
@@ -182,5 +186,17 @@ mod tests {
         }
         let broken = json!({ "spec": { "usages": 1 } });
         assert!(serde_json::from_value::<CertificateObject>(broken).is_err());
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_request() {
+        for text in ["[]", "null", "7", "\"c\"", r#"[{"name": "c"}]"#] {
+            assert!(
+                serde_json::from_str::<CertificateObject>(text).is_err(),
+                "{text}"
+            );
+        }
+        // Without any metadata nobody can ask for it, but it can be read.
+        assert_eq!(read(&json!({})).name, "");
     }
 }

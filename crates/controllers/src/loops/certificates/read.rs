@@ -24,7 +24,7 @@ const MOST_NAMES: usize = 256;
 
 impl Requested {
     /// What decisions about it are made of.
-    pub(super) fn facts(&self) -> CertificateRequest {
+    pub fn facts(&self) -> CertificateRequest {
         let content = if self.is_too_large {
             Err("it is larger than any kubelet's".to_owned())
         } else {

@@ -4,6 +4,7 @@ use num_bigint::BigUint;
 use p256::pkcs8::DecodePrivateKey as _;
 use ring::rsa::{KeyPairComponents, PublicKeyComponents};
 use ring::signature::{Ed25519KeyPair, RsaKeyPair};
+use ssh_key::Kdf;
 use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
 
 use super::armour::{Armoured, open};
@@ -11,6 +12,9 @@ use super::{KeyError, PrivateKey, Secret};
 
 /// The shortest RSA key that is taken, in bytes of its modulus.
 const SHORTEST_RSA: usize = 2048 / 8;
+/// Rounds of bcrypt that are spent on a passphrase: some seconds. `ssh-keygen` uses 24, careful people 100; the field has 32
+/// bits, which are months.
+const MOST_ROUNDS: u32 = 1000;
 
 pub(super) fn parse(text: &str, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
     let Armoured { label, bytes } = open(text)?;
@@ -40,10 +44,21 @@ pub(super) fn decrypted(text: &str, passphrase: &str) -> Result<bowline_core::Se
     if !read.is_encrypted() {
         return Ok(bowline_core::Secret::new(text));
     }
-    let open = read.decrypt(passphrase);
-    let open = open.map_err(|_| KeyError::WrongPassphrase)?;
+    let open = decrypt(&read, passphrase)?;
     let text = open.to_openssh(ssh_key::LineEnding::LF).map_err(damaged)?;
     Ok(bowline_core::Secret::new(text.as_str()))
+}
+
+fn decrypt(key: &ssh_key::PrivateKey, passphrase: &str) -> Result<ssh_key::PrivateKey, KeyError> {
+    match key.kdf() {
+        Kdf::Bcrypt { rounds, .. } if *rounds > MOST_ROUNDS => Err(KeyError::TooManyRounds {
+            rounds: *rounds,
+            most: MOST_ROUNDS,
+        }),
+        _ => key
+            .decrypt(passphrase)
+            .map_err(|_| KeyError::WrongPassphrase),
+    }
 }
 
 fn damaged(what: impl std::fmt::Display) -> KeyError {
@@ -54,8 +69,7 @@ fn openssh(bytes: &[u8], passphrase: Option<&str>) -> Result<Secret, KeyError> {
     let read = ssh_key::PrivateKey::from_bytes(bytes).map_err(|error| unread(bytes, &error))?;
     let read = if read.is_encrypted() {
         let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
-        read.decrypt(passphrase)
-            .map_err(|_| KeyError::WrongPassphrase)?
+        decrypt(&read, passphrase)?
     } else {
         read
     };

@@ -1,5 +1,7 @@
 //! Every form of key that people have, and what is said about those that cannot be used.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use ring::digest::{SHA512, digest};
 
@@ -206,4 +208,26 @@ fn a_passphrase_can_be_taken_off() {
     assert_eq!(wrong.unwrap_err(), KeyError::WrongPassphrase);
     let same = PrivateKey::decrypted(key!("p256.sec1"), "").unwrap();
     assert_eq!(same.reveal(), key!("p256.sec1"));
+}
+
+#[test]
+fn a_passphrase_that_would_take_months_is_refused() {
+    let body: String = key!("p256.encrypted")
+        .lines()
+        .filter(|line| !line.starts_with('-'))
+        .collect();
+    let mut bytes = STANDARD.decode(body).unwrap();
+    let name = b"bcrypt";
+    let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+    // Two lengths and 16 bytes of salt stand between the name and the rounds.
+    let rounds = at + name.len() + 4 + 4 + 16;
+    bytes[rounds..rounds + 4].copy_from_slice(&u32::MAX.to_be_bytes());
+    let text = armoured("OPENSSH PRIVATE", &STANDARD.encode(bytes));
+    let wanted = KeyError::TooManyRounds {
+        rounds: u32::MAX,
+        most: 1000,
+    };
+    assert_eq!(refused(&text, PASSPHRASE), wanted);
+    let taken_off = PrivateKey::decrypted(&text, "correct horse");
+    assert_eq!(taken_off.unwrap_err(), wanted);
 }
