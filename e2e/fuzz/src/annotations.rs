@@ -6,12 +6,14 @@ use bowline_core::Goal;
 use bowline_http::Pipes;
 
 use crate::answers::{Script, run};
-use crate::clouds::{Account, cloudscale_account, exoscale_account, plan, request, triton_account};
+use crate::clouds::{
+    AUTHORITY, Account, cloudscale_account, exoscale_account, plan, request, triton_account,
+};
 
 /// Its lists have names.
 const EXOSCALE: &str = r#"
 > 200 GET /v2/zone
-{"zones": [{"name": "ch-gva-2", "api-endpoint": "http://cloud:80/v2"}]}
+{"zones": [{"name": "ch-gva-2", "api-endpoint": "https://cloud/v2"}]}
 > 200 GET
 {"load-balancers": [], "instances": [], "instance-pools": [], "sks-clusters": []}
 "#;
@@ -38,7 +40,7 @@ fn unescaped(value: &str) -> String {
 fn draft(account: &Account, script: &str, annotations: BTreeMap<String, String>) {
     run(async {
         let pipes = Pipes::default();
-        Script::read(script.as_bytes()).serve(&pipes, "cloud:80");
+        Script::read(script.as_bytes()).serve(&pipes, AUTHORITY);
         let cloud = account.build(&pipes).await;
         let cloud = cloud.expect("a cloud that answers");
         let nodes = account.nodes();

@@ -12,7 +12,8 @@
 //! > 404
 //! ```
 //!
-//! A request gets the first fitting answer that was not given yet, otherwise the last fitting one, otherwise 404.
+//! Of the answers that fit a request, those with the longest part of a request line count: the first that was not given
+//! yet, otherwise the last. Without any it is 404. An event stream stays open behind its body.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,8 +22,11 @@ use std::time::Duration;
 
 use bowline_http::Pipes;
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
@@ -31,6 +35,8 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// What each line of a script begins with that is not of a body.
 const MARK: &[u8] = b"> ";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// One answer of the server.
 #[derive(Clone, Debug, Default)]
@@ -78,15 +84,26 @@ impl Script {
         }
     }
 
+    /// Takes a credential out of what is no refusal: clouds repeat what they were sent in errors, not as names of machines.
+    pub(crate) fn refusals_alone_show(&self, credential: &str) {
+        let mut answers = self.answers.lock().unwrap();
+        for answer in answers.iter_mut().filter(|answer| answer.status < 400) {
+            let body = crate::text(&answer.body);
+            if body.contains(credential) {
+                answer.body = body.replace(credential, "").into_bytes();
+            }
+        }
+    }
+
     /// The answer to a request.
     pub(crate) fn answer(&self, request: &str) -> Option<Answer> {
         let mut answers = self.answers.lock().unwrap();
-        let mut fitting: Vec<&mut Answer> = answers
-            .iter_mut()
-            .filter(|answer| request.contains(&answer.request))
-            .collect();
+        let fits = |answer: &&mut Answer| request.contains(&answer.request);
+        let mut fitting: Vec<&mut Answer> = answers.iter_mut().filter(fits).collect();
+        let longest = fitting.iter().map(|answer| answer.request.len()).max()?;
+        fitting.retain(|answer| answer.request.len() == longest);
         let fresh = fitting.iter().position(|answer| !answer.is_given);
-        let place = fresh.unwrap_or(fitting.len().checked_sub(1)?);
+        let place = fresh.unwrap_or(fitting.len() - 1);
         fitting[place].is_given = true;
         Some(fitting[place].clone())
     }
@@ -107,13 +124,21 @@ impl Script {
         });
     }
 
-    fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let line = format!("{} {}", request.method(), request.uri());
         let answer = self.answer(&line).unwrap_or_default();
         let status = StatusCode::from_u16(answer.status).ok();
         // Those below 200 are not for servers to send as a whole.
         let status = status.filter(|status| !status.is_informational());
-        let mut response = Response::new(Full::from(answer.body));
+        let body = Full::new(Bytes::from(answer.body));
+        let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
+        let body = if answer.headers.iter().any(|(_, value)| is_stream(value)) {
+            let frames = body.into_data_stream().map_ok(Frame::data);
+            StreamBody::new(frames.chain(stream::pending())).boxed_unsync()
+        } else {
+            body.boxed_unsync()
+        };
+        let mut response = Response::new(body);
         *response.status_mut() = status.unwrap_or(StatusCode::NOT_FOUND);
         response.headers_mut().extend(answer.headers);
         response

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::answers::{Script, run};
 use crate::kubernetes::read;
 
-/// Where the cloud listens.
-const AUTHORITY: &str = "cloud:80";
+/// Where the cloud listens. TLS is left out in memory.
+pub(crate) const AUTHORITY: &str = "cloud:443";
 /// The credential, which must never be in an error, whatever the cloud answers.
 const SECRET: &str = "correct-horse-battery-staple";
 /// The key for Triton. It was made for this file, opens nothing, and is never sent.
@@ -62,21 +62,22 @@ pub(crate) fn sse(bytes: &[u8]) {
         "$pool": POOL, "$container": SYSTEM, "CPUs": {"number": 2}, "memory": {"size": 4_294_967_296_u64}}]);
     let named = json!([{"id": POOL, "uuid": POOL, "name_label": "pool"}]);
     let head = format!(
-        "nodes\n> 200 GET /rest/v0/vms\n{vm}\n> 200 GET /rest/v0/hosts\n{named}\n> 200 GET /rest/v0/pools\n{named}\n\
-         > 204 POST /rest/v0/events\n> 200 GET /rest/v0/events\n> content-type: text/event-stream\n"
+        "nodes\n> 200 GET /rest/v0/vms/\n{}\n> 200 GET /rest/v0/vms\n{vm}\n> 200 GET /rest/v0/hosts\n{named}\n> 200 GET /rest/v0/pools\n{named}\n\
+         > 204 POST /rest/v0/events\n> 200 GET /rest/v0/events\n> content-type: text/event-stream\n",
+        vm[0]
     );
     let script = Script::read(&[head.as_bytes(), bytes].concat());
     play(&xenorchestra_account(true), &script);
 }
 
 pub(crate) fn cloudscale_account() -> Account {
-    let settings = json!({"apiUrl": "http://cloud:80/", "accessToken": SECRET});
+    let settings = json!({"apiUrl": "https://cloud/", "accessToken": SECRET});
     account(&bowline_cloudscale::KIND, settings, MACHINE)
 }
 
 pub(crate) fn exoscale_account() -> Account {
     let settings = json!({"global": {
-        "zone": "ch-gva-2", "apiEndpoint": "http://cloud:80/v2",
+        "zone": "ch-gva-2", "apiEndpoint": "https://cloud/v2",
         "apiKey": "EXO0123456789abcdef01234567", "apiSecret": SECRET,
     }});
     account(&bowline_exoscale::KIND, settings, MACHINE)
@@ -84,14 +85,14 @@ pub(crate) fn exoscale_account() -> Account {
 
 pub(crate) fn triton_account() -> Account {
     let settings = json!({"global": {
-        "tritonEndpoint": "http://cloud:80", "tritonAccount": "fuzz",
+        "tritonEndpoint": "https://cloud", "tritonAccount": "fuzz",
         "tritonPrivateKey": format!("-----BEGIN PRIVATE KEY-----\n{KEY}\n-----END PRIVATE KEY-----\n"),
-    }});
+    }, "loadBalancer": {"clbPackage": "g4-highcpu-1G"}});
     account(&bowline_triton::KIND, settings, MACHINE)
 }
 
 fn xenorchestra_account(events: bool) -> Account {
-    let settings = json!({"url": "http://cloud:80", "token": SECRET, "events": events});
+    let settings = json!({"url": "https://cloud", "token": SECRET, "events": events});
     let machine = format!("{POOL}/{MACHINE}");
     account(&bowline_xenorchestra::KIND, settings, &machine)
 }
@@ -107,7 +108,7 @@ fn account(kind: &'static ProviderKind, settings: Value, machine: &str) -> Accou
 
 impl Account {
     /// The provider of that account.
-    pub(crate) async fn build(&self, pipes: &Pipes) -> Option<Arc<dyn Cloud>> {
+    pub(crate) async fn build(&self, pipes: &Pipes) -> Result<Arc<dyn Cloud>, String> {
         let context = ProviderContext {
             name: CloudName::parse(self.kind.name).unwrap(),
             input: self.input(),
@@ -120,14 +121,8 @@ impl Account {
             needs_machines: true,
             waits_for_secrets: false,
         };
-        match (self.kind.build)(&context).await {
-            Ok(cloud) => Some(cloud),
-            Err(error) => {
-                // Nothing secret was sent yet, so that nobody can have repeated it.
-                bowline_core::error_chain(&error);
-                None
-            }
-        }
+        let built = (self.kind.build)(&context).await;
+        built.map_err(|error| bowline_core::error_chain(&error))
     }
 
     fn input(&self) -> ProviderInput {
@@ -158,10 +153,11 @@ impl Account {
 
 /// Asks the cloud what the script says, while a server answers as it says.
 fn play(account: &Account, script: &Script) {
+    script.refusals_alone_show(SECRET);
     run(async {
         let pipes = Pipes::default();
         script.serve(&pipes, AUTHORITY);
-        if let Some(cloud) = account.build(&pipes).await {
+        if let Ok(cloud) = account.build(&pipes).await {
             ask(account, &*cloud, &script.question).await;
         }
     });
