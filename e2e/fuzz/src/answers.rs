@@ -72,7 +72,7 @@ impl Script {
             ) {
                 (Some(answer), _, _) => answers.push(answer),
                 (None, Some(header), Some(last)) if last.body.is_empty() => {
-                    last.headers.push(header)
+                    last.headers.push(header);
                 }
                 (None, _, Some(last)) => last.body.extend_from_slice(line),
                 (None, _, None) => {}

@@ -30,10 +30,12 @@ pub(crate) fn provider_ids(bytes: &[u8]) {
     for kind in KINDS {
         let is_mine = (kind.match_node)(&node).claim == Claim::Mine;
         let is_of_scheme = text.starts_with(&format!("{}://", kind.name));
+        // Exoscale takes plain uuids, too.
+        let is_plain = !text.contains("://");
         // Talos runs on other clouds, whose ids its nodes have.
         let is_talos = kind.name == bowline_talos::PROVIDER;
         assert!(
-            !is_mine || is_of_scheme || is_talos,
+            !is_mine || is_of_scheme || is_plain || is_talos,
             "{}: {text}",
             kind.name
         );

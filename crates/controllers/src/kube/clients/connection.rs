@@ -1,5 +1,7 @@
 //! How the API server is reached: kubeconfig, `--master` or the pod's own account.
 
+use std::io;
+
 use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules, READ_AT_ONCE, Transport};
 use bytes::Bytes;
 use http::{Request, Response, Uri};
@@ -7,7 +9,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use rustls_pki_types::ServerName;
 use tower::util::BoxCloneSyncService;
@@ -90,6 +92,11 @@ async fn from_file(path: &str) -> Result<Config, ConnectionError> {
         path: path.to_owned(),
         source: Box::new(source),
     };
+    if ends_in_half_a_unit(path) {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "Invalid UTF-16");
+        let error = KubeconfigError::ReadConfig(error, path.into());
+        return Err(failed(error));
+    }
     let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
     let proxy = own_proxy(&kubeconfig);
     let options = KubeConfigOptions::default();
@@ -99,6 +106,12 @@ async fn from_file(path: &str) -> Result<Config, ConnectionError> {
     // The library also looks into the environment, with rules of its own; ours come later.
     config.proxy_url = proxy;
     Ok(config)
+}
+
+/// Whether a file is UTF-16 with an odd number of bytes, at which the library panics.
+fn ends_in_half_a_unit(path: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    matches!(bytes.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && bytes.len() % 2 == 1
 }
 
 /// The `proxy-url` of the cluster of the current context.

@@ -784,6 +784,23 @@ async fn a_way_that_leads_nowhere_is_named() {
     }
 }
 
+#[tokio::test]
+async fn a_kubeconfig_in_utf_16_may_end_anywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let path = path.to_str().unwrap();
+    for mark in [[0xFF, 0xFE], [0xFE, 0xFF]] {
+        std::fs::write(path, [&mark[..], b"abc"].concat()).unwrap();
+        let wrong = error_chain(&load_config(path, "").await.unwrap_err());
+        assert!(wrong.contains("Invalid UTF-16"), "{wrong}");
+    }
+    let text = kubeconfig("");
+    let units = text.encode_utf16().flat_map(u16::to_le_bytes);
+    let bytes: Vec<u8> = [0xFF, 0xFE].into_iter().chain(units).collect();
+    std::fs::write(path, bytes).unwrap();
+    assert!(load_config(path, "").await.is_ok());
+}
+
 /// A TLS server for `localhost` with a certificate of its own; returns its address and the
 /// certificate in PEM form.
 async fn tls_server() -> (String, String) {
