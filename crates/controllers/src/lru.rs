@@ -12,6 +12,11 @@ pub(crate) struct Lru<K, V> {
 }
 
 impl<K: Ord + Clone, V> Lru<K, V> {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// An empty map of at most `limit` entries (at least one).
     pub(crate) fn new(limit: usize) -> Self {
         Self {

@@ -9,6 +9,7 @@ use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
@@ -25,6 +26,8 @@ use crate::retry::{CallOutcome, Effect, retry_after};
 const REDIRECTS: u32 = 4;
 /// How much of a cloud's own error text goes into an error.
 const ERROR_TEXT: usize = 1000;
+/// A longer answer is a large one: a list of hundreds of machines.
+const LARGE: usize = 1024 * 1024;
 /// How much of a body a trace shows: a dozen objects, not a list of a thousand.
 const TRACED_BODY: usize = 16 * 1024;
 
@@ -237,7 +240,7 @@ impl Prepared {
     pub(crate) async fn read(&self, response: Response<Incoming>) -> Ended {
         let shared = &self.call.client.0;
         let (parts, body) = response.into_parts();
-        match whole(body, shared.body_limit).await {
+        match whole(body, shared.body_limit, &shared.large).await {
             Ok(body) => {
                 self.trace_answer(parts.status, &parts.headers, &body);
                 Ended::Answer {
@@ -394,16 +397,29 @@ fn too_far() -> Ended {
 }
 
 /// A body in one piece. Each part is given back as soon as it is read: the list of a large account is there once,
-/// not twice.
-async fn whole(body: Incoming, limit: usize) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
+/// not twice. Of several large ones that come at the same time, one after the other is read: a cloud that answers
+/// everything at its full length must not have all of them kept at once.
+async fn whole(
+    body: Incoming,
+    limit: usize,
+    large: &Semaphore,
+) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
-    let mut whole = BytesMut::with_capacity(announced.min(limit));
+    let announced = announced.min(limit);
+    let mut whole = BytesMut::with_capacity(announced.min(LARGE));
+    let mut turn = None;
     let mut body = Limited::new(body, limit);
     while let Some(frame) = body.frame().await {
-        if let Ok(part) = frame?.into_data() {
-            whole.extend_from_slice(&part);
+        let Ok(part) = frame?.into_data() else {
+            continue;
+        };
+        if turn.is_none() && whole.len() + part.len() > LARGE {
+            turn = Some(large.acquire().await?);
+            whole.reserve(announced.saturating_sub(whole.len()));
         }
+        whole.extend_from_slice(&part);
     }
+    drop(turn);
     Ok(whole.freeze())
 }
 

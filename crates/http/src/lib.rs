@@ -81,7 +81,7 @@ pub use keyed_mutex::{KeyedGuard, KeyedMutex};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
 pub use own_writes::{OwnWrites, Writing};
-pub use page::{PAGES, Page, pages};
+pub use page::{LIST_LIMIT, PAGES, Page, pages};
 pub use peers::PeerCertificates;
 pub use pipe::{PipeListener, Pipes};
 pub use poll::{Cadence, Polled, poll};

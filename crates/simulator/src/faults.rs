@@ -74,6 +74,8 @@ pub enum Fate {
     Twice,
     /// Lists in the API's answer are empty.
     EmptyList,
+    /// The API does what it was asked to, and its answer lacks every member of that name.
+    Without(String),
     /// No answer, ever.
     Hang,
     /// A streamed answer is cut after that time.
@@ -402,6 +404,7 @@ impl Fate {
             Action::Truncated => Self::Truncated,
             Action::Twice => Self::Twice,
             Action::EmptyList => Self::EmptyList,
+            Action::Without { member } => Self::Without(member.clone()),
             Action::Hang => Self::Hang,
             Action::CutStream { after } => Self::CutStream(*after),
             Action::Delay { .. } | Action::Throttle { .. } | Action::StaleList { .. } => {

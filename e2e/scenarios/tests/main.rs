@@ -11,6 +11,7 @@ mod certificates;
 mod chores;
 mod cloudscale;
 mod exoscale;
+mod field;
 mod ipam;
 mod many;
 mod names;

@@ -8,5 +8,5 @@ mod metrics;
 mod nodes;
 mod rights;
 mod seeds;
-mod service_harness;
+pub(crate) mod service_harness;
 mod services;

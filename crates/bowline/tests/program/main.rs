@@ -10,6 +10,7 @@
     reason = "a test may"
 )]
 
+mod abuse;
 mod command_line;
 mod config;
 mod configuration;

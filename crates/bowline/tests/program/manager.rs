@@ -106,8 +106,14 @@ impl Setup {
     }
 }
 
+/// A port that nobody had a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
 /// What is said at that path of the serving port, after its status.
-async fn asked(port: u16, path: &'static str) -> String {
+pub(crate) async fn asked(port: u16, path: &'static str) -> String {
     let tls = Tls::new().insecure(true).build().unwrap();
     let base = BaseUrl::parse(&format!("https://127.0.0.1:{port}")).unwrap();
     let connector = Connector::real(tls, ProxyRules::default());
@@ -115,7 +121,11 @@ async fn asked(port: u16, path: &'static str) -> String {
     let client = client.retry(RetryPolicy::never()).build();
     let (status, body) = match client.get(Route::new(path)).send().await {
         Ok(reply) => (reply.status(), reply.bytes().to_vec()),
-        Err(error) => (error.status().unwrap(), error.body().to_vec()),
+        Err(error) => {
+            let status = error.status();
+            let status = status.unwrap_or_else(|| panic!("/{path}: {error:?}"));
+            (status, error.body().to_vec())
+        }
     };
     format!("{status} {}", String::from_utf8(body).unwrap())
 }
@@ -125,9 +135,7 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
     let test = Setup::new().await;
     // Longer than the test: only the word of its holder ends it.
     test.give("cloud-controller-manager-talos", "original_1", 3600);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free_port();
     let running = test.start(&[
         "--bind-address=127.0.0.1",
         &format!("--secure-port={port}"),

@@ -111,6 +111,15 @@ impl Running {
         assert!(sent.success());
     }
 
+    /// The most memory that it ever had, in MB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+        let kilobytes = peak.unwrap().trim().trim_end_matches(" kB");
+        kilobytes.parse::<u64>().unwrap() / 1000
+    }
+
     /// Waits until it ends, and gives what it wrote.
     pub(crate) fn end(mut self) -> Ended {
         let stdout = self.stdout.rest();

@@ -24,7 +24,7 @@ use bowline_core::{
     AccountProof, AccountState, Claim, Cloud, CloudName, FoundBy, Known, Lookup, Node, Service,
 };
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub(crate) use account_watch::{AccountWatch, AccountWatchParts};
 pub use fingerprint::{AccountKey, AccountNote};
@@ -36,6 +36,9 @@ use crate::kube::election::LeaseNotes;
 const SETS: usize = 64;
 /// How long anybody waits for the first look: as long as a flight may take.
 const FIRST_LOOK: Duration = Duration::from_secs(120);
+
+/// For how long the word of witnesses counts: a Service that waits for it is looked at again after a second.
+const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
 /// What is known of all accounts. Clones share it.
 #[derive(Clone, Default)]
@@ -52,6 +55,9 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     proofs: BTreeMap<AccountKey, AccountProof>,
+    /// When each was last asked for its witnesses, and since when somebody waits for that.
+    witnessed: BTreeMap<AccountKey, Instant>,
+    doubted: BTreeMap<AccountKey, Instant>,
     /// What the metric shows.
     shown: BTreeMap<CloudName, AccountState>,
 }
@@ -178,6 +184,29 @@ impl Accounts {
         self.state(cloud)
     }
 
+    /// Whether what a proven account does not have may be believed: it was asked for its witnesses a moment ago. If not,
+    /// it will be within seconds, and since when that is waited for is the answer.
+    pub(crate) fn doubt(&self, cloud: &Arc<dyn Cloud>) -> Option<Duration> {
+        let key = AccountKey::of(cloud)?;
+        let mut inner = self.lock();
+        let last = inner.witnessed.get(&key);
+        if last.is_some_and(|at| at.elapsed() < WITNESSED_FOR) {
+            return None;
+        }
+        let since = inner.doubted.entry(key).or_insert_with(Instant::now);
+        Some(since.elapsed())
+    }
+
+    fn is_doubted(&self, key: AccountKey) -> bool {
+        self.lock().doubted.contains_key(&key)
+    }
+
+    fn note_witnessed(&self, key: AccountKey) {
+        let mut inner = self.lock();
+        inner.witnessed.insert(key, Instant::now());
+        inner.doubted.remove(&key);
+    }
+
     /// Tells of changes of any account's state.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
@@ -199,8 +228,12 @@ impl Accounts {
     fn with<T>(&self, key: AccountKey, work: impl FnOnce(&mut AccountProof) -> T) -> T {
         let (done, changed) = {
             let mut inner = self.lock();
-            if inner.proofs.len() >= SETS && !inner.proofs.contains_key(&key) {
-                inner.proofs.pop_first();
+            if inner.proofs.len() >= SETS
+                && !inner.proofs.contains_key(&key)
+                && let Some((key, _)) = inner.proofs.pop_first()
+            {
+                inner.witnessed.remove(&key);
+                inner.doubted.remove(&key);
             }
             let proof = inner.proofs.entry(key).or_default();
             let before = (proof.state(), proof.is_settling());

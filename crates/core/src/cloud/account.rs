@@ -15,6 +15,10 @@
 //!
 //! One [`AccountProof`] belongs to one set of credentials, endpoint, zone and project. Such a set belongs to one account
 //! for ever, so that what is proven once stays so. Contradicted is not for ever: it ends with what contradicts.
+//!
+//! What a set may see of its account can change, though, and some clouds answer 404 where a permission is missing. So
+//! before anything is concluded from what a proven account does not have, it is asked for *witnesses*, the machines of
+//! Ready Nodes. While it denies all of them, it is contradicted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -122,6 +126,8 @@ pub struct AccountProof {
     given: BTreeSet<String>,
     /// Ready Nodes, by name, whose ids the account does not know.
     strangers: BTreeSet<String>,
+    /// The same, where the account was proven before, and knows none of them any more.
+    denied: BTreeSet<String>,
     /// Load balancers of Services that were looked for, by the Service's uid.
     balancers: BTreeMap<String, Balancer>,
     /// Whether something waits for the proof.
@@ -131,7 +137,9 @@ pub struct AccountProof {
 impl AccountProof {
     /// Whether the account is the cluster's.
     pub fn state(&self) -> AccountState {
-        if self.proven.is_some() {
+        if self.is_denying() {
+            AccountState::Contradicted
+        } else if self.proven.is_some() {
             AccountState::Proven
         } else if self.strangers.is_empty() && self.lost_balancers() == 0 {
             AccountState::Unproven
@@ -143,6 +151,12 @@ impl AccountProof {
     /// Why it is believed; none if it is not.
     pub fn proven_by(&self) -> Option<ProvenBy> {
         self.proven
+    }
+
+    /// Whether it is proven, and knows none of its witnesses all the same. The operator's word counts more.
+    pub fn is_denying(&self) -> bool {
+        let is_believed = !matches!(self.proven, None | Some(ProvenBy::Operator));
+        is_believed && !self.denied.is_empty()
     }
 
     /// Whether it may be contradicted any moment: nobody has looked yet.
@@ -198,6 +212,18 @@ impl AccountProof {
         }
     }
 
+    /// Takes note of what a proven account says about the machines of Ready Nodes. One that is found is enough; an answer
+    /// that says nothing changes nothing. Nothing else ends a denial: what is found otherwise may be remembered.
+    pub fn witness(&mut self, witnesses: &[Looked<'_>]) {
+        let says = |known: Known| witnesses.iter().filter(move |it| it.machine == known);
+        if witnesses.is_empty() || says(Known::Found).next().is_some() {
+            self.denied.clear();
+        } else if says(Known::Missing).next().is_some() {
+            let names = says(Known::Missing).map(|it| it.node.name.clone());
+            self.denied = names.collect();
+        }
+    }
+
     /// These are the ids of all Nodes of this cloud. If this account gave all of them, it is the cluster's: a new
     /// cluster has nothing else that could tell.
     pub fn consider_origin(&mut self, ids: &[&str]) {
@@ -246,10 +272,15 @@ impl AccountProof {
     /// What contradicts, for people, in words that follow "does not know".
     pub fn contradiction(&self) -> String {
         let mut lost = Vec::new();
-        if !self.strangers.is_empty() {
-            let names = self.strangers.iter().take(NAMED).cloned();
+        let strangers = if self.is_denying() {
+            &self.denied
+        } else {
+            &self.strangers
+        };
+        if !strangers.is_empty() {
+            let names = strangers.iter().take(NAMED).cloned();
             let names: Vec<String> = names.collect();
-            let more = match self.strangers.len().saturating_sub(NAMED) {
+            let more = match strangers.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -283,7 +314,7 @@ pub enum AccountHold {
     Unproven,
     /// Its load balancer is not found, and may be in an account that is not configured any more.
     Departed,
-    /// Nobody has looked at the account yet.
+    /// Nobody has looked at the account yet, or not since something is missing there.
     Settling,
 }
 

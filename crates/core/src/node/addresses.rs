@@ -18,6 +18,10 @@ pub enum AddressError {
     /// The cloud does not know the address the kubelet was told to use.
     #[error("failed to get node address from cloud provider that matches ip: {0}")]
     NoMatch(IpAddr),
+    /// The node has IP addresses, and the cloud shows the instance without any: an answer that lacks something, not a
+    /// machine that lost its network.
+    #[error("the cloud provider shows no IP address of the instance")]
+    NoneShown,
 }
 
 /// The addresses a node should have, or none if the cloud has nothing to say.
@@ -32,6 +36,11 @@ pub fn desired_addresses(
 ) -> Result<Option<Vec<NodeAddress>>, AddressError> {
     if from_cloud.is_empty() && provided_node_ip.is_none() {
         return Ok(None);
+    }
+    let is_ip = |it: &NodeAddress| parse_ip(&it.address).is_some();
+    let loses_all = on_node.iter().any(is_ip) && !from_cloud.iter().any(is_ip);
+    if provided_node_ip.is_none() && loses_all {
+        return Err(AddressError::NoneShown);
     }
     let mut wanted = match provided_node_ip {
         None => from_cloud.to_vec(),

@@ -165,8 +165,8 @@ impl fmt::Display for HoldReason {
                  AccountUnproven on the lease explains"
             }
             Self::AccountContradicted => {
-                "the credentials see another account, which event AccountContradicted on the \
-                 lease explains"
+                "the credentials see another account, or have lost permissions, which event \
+                 AccountContradicted on the lease explains"
             }
             Self::LongProofPending => {
                 return write!(
@@ -204,6 +204,8 @@ struct Suspicion {
     /// How old the node was then.
     age: Duration,
     canary_passed: bool,
+    /// Whether the looks so far were at an account that is contradicted: they say nothing.
+    is_void: bool,
     long: Option<LongProof>,
     reported: Option<HoldReason>,
 }
@@ -225,9 +227,19 @@ impl Suspicion {
             // A node of the future is as young as can be.
             age: Duration::try_from(age).unwrap_or_default(),
             canary_passed: false,
+            is_void: false,
             long: None,
             reported: None,
         }
+    }
+
+    /// This look is the first one that counts.
+    fn begin_anew(&mut self, look: &Look) {
+        self.age += look.at.saturating_sub(self.since);
+        self.since = look.at;
+        self.first = look.evidence.clone();
+        self.canary_passed = false;
+        self.is_void = false;
     }
 
     /// Counts a look of the long proof; each wants a check read of its own.
@@ -360,6 +372,11 @@ fn hold(
     let now = look.at;
     if look.trust != Trust::Long {
         suspicion.long = None;
+    }
+    if look.trust == Trust::Contradicted {
+        suspicion.is_void = true;
+    } else if suspicion.is_void {
+        suspicion.begin_anew(look);
     }
     let least_age = if node.is_uninitialized() {
         policy.uninitialized_age

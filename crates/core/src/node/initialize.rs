@@ -73,15 +73,21 @@ pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, In
     if from_cloud.is_none() && node.provider_id.is_none() {
         return Err(InitializeError::NoProviderId(node.name.clone()));
     }
-    let wanted = desired_addresses(
+    let wanted = match desired_addresses(
         &instance.addresses,
         &node.addresses,
         node.provided_node_ip(),
-    )
-    .map_err(|source| InitializeError::ProvidedNodeIp {
-        name: node.name.clone(),
-        source,
-    })?;
+    ) {
+        Ok(wanted) => wanted,
+        // They stay as they are.
+        Err(AddressError::NoneShown) => None,
+        Err(source) => {
+            return Err(InitializeError::ProvidedNodeIp {
+                name: node.name.clone(),
+                source,
+            });
+        }
+    };
     let (labels, skipped_labels) = labels_of(instance, &node.labels);
     Ok(Initialization {
         provider_id: from_cloud.filter(|_| node.provider_id.is_none()),

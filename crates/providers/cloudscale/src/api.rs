@@ -112,11 +112,17 @@ impl Api {
         Err(error)
     }
 
-    /// The end of an item. One that is not there is at its end.
+    /// The end of an item. One that is not there is at its end; a 404 alone does not say so: whoever may not delete may
+    /// get that, too.
     async fn remove(&self, route: Route) -> Result<(), CallError> {
-        match self.http.delete(route).send().await {
+        let refusal = match self.http.delete(route.clone()).send().await {
+            Err(error) if error.kind() == CloudErrorKind::NotFound => error,
+            other => return other.map(|_| ()),
+        };
+        match self.http.get(route).send().await {
             Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
-            other => other.map(|_| ()),
+            Ok(_) => Err(refusal.with_kind(CloudErrorKind::Unknown)),
+            Err(error) => Err(error),
         }
     }
 }

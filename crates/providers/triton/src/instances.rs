@@ -228,6 +228,10 @@ impl Machines {
             self.context.config.nodes.name_match,
         ) {
             Match::One(id) => Ok(Some(id)),
+            Match::None if listing.nameless && listing.machines.is_empty() => {
+                let text = "machines are listed without their ids";
+                Err(CloudError::new(CloudErrorKind::Unknown, text))
+            }
             Match::None => Ok(None),
             Match::Several(ids) => {
                 let ids: Vec<String> = ids.iter().take(8).map(ToString::to_string).collect();

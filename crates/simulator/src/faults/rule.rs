@@ -63,6 +63,8 @@ pub enum Action {
     Twice,
     /// Lets the API answer, and leaves nothing in a list that it gives.
     EmptyList,
+    /// Lets the API do it, then leaves every member of that name out of its JSON answer, at whatever depth.
+    Without { member: String },
     /// Answers with a page that is not JSON, like a proxy in between.
     Html { code: u16 },
     /// Never answers, and does nothing.

@@ -174,6 +174,7 @@ fn every_action_survives_being_written_and_read() {
         r#"{"action":"lost-answer","method":"POST","path":"/v1/*"}"#,
         r#"{"action":"twice","method":"POST"}"#,
         r#"{"action":"empty-list"}"#,
+        r#"{"action":"without","member":"zone","path":"/v1/*"}"#,
         r#"{"action":"html","code":504}"#,
         r#"{"action":"hang","query":"*","server":"kubernetes"}"#,
         r#"{"action":"stale-list","age":"1m 30s"}"#,
@@ -211,6 +212,7 @@ fn a_bad_rule_is_refused_with_what_is_allowed() {
             r#"{"action":"status","code":503,"headers":{"a b":"c"}}"#,
             "header \"a b\"",
         ),
+        (r#"{"action":"without"}"#, "needs the key member"),
         (r#"{"action":"delay"}"#, "needs the key delay"),
         (
             r#"{"action":"delay","delay":"soon"}"#,

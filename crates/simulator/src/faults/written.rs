@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::rule::{Action, Rule, RuleError};
 
 /// The names of all actions, for messages.
-pub(super) const ACTIONS: &str = "status, events, delay, reset, lost-answer, truncated, twice, empty-list, html, hang, silence, stale-list, throttle, cut-stream";
+pub(super) const ACTIONS: &str = "status, events, delay, reset, lost-answer, truncated, twice, empty-list, without, html, hang, silence, stale-list, throttle, cut-stream";
 
 /// A rule as people write it: flat, with an action by name and the keys of that action.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -53,6 +53,9 @@ pub struct RawRule {
     /// For `events`: them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<serde_json::Value>>,
+    /// For `without`: the name of what the answer lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// For `delay`: `500ms`, or a range `1s..3s`. For `cut-stream`: when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
@@ -97,6 +100,7 @@ impl RawRule {
             "truncated" => ("truncated", &[]),
             "twice" => ("twice", &[]),
             "empty-list" => ("empty-list", &[]),
+            "without" => ("without", &["member"]),
             "html" => ("html", &["code"]),
             "hang" => ("hang", &[]),
             "silence" => ("silence", &[]),
@@ -110,6 +114,7 @@ impl RawRule {
             ("headers", self.headers.is_some()),
             ("body", self.body.is_some()),
             ("events", self.events.is_some()),
+            ("member", self.member.is_some()),
             ("delay", self.delay.is_some()),
             ("age", self.age.is_some()),
             ("per_second", self.per_second.is_some()),
@@ -139,6 +144,9 @@ impl RawRule {
             "truncated" => Action::Truncated,
             "twice" => Action::Twice,
             "empty-list" => Action::EmptyList,
+            "without" => Action::Without {
+                member: self.member.clone().ok_or_else(|| missing("member"))?,
+            },
             "html" => Action::Html {
                 code: self.code.unwrap_or(502),
             },
@@ -198,6 +206,10 @@ impl From<&Rule> for RawRule {
             Action::Truncated => "truncated",
             Action::Twice => "twice",
             Action::EmptyList => "empty-list",
+            Action::Without { member } => {
+                raw.member = Some(member.clone());
+                "without"
+            }
             Action::Html { code } => {
                 raw.code = Some(*code);
                 "html"

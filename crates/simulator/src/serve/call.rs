@@ -145,6 +145,11 @@ impl Handler {
                 answer.response = emptied(answer.response).await;
                 Outcome::of(answer, None)
             }
+            Some(Fate::Without(member)) => {
+                let mut answer = self.api.answer(request, peer).await;
+                answer.response = lacking(answer.response, &member).await;
+                Outcome::of(answer, None)
+            }
             Some(Fate::Answer {
                 code,
                 headers,
@@ -281,7 +286,6 @@ impl Handler {
     }
 }
 
-/// The first half of an answer, as if that were all of it.
 /// What a text that somebody wrote as a body looks like; a header of the rule says otherwise.
 fn type_of(text: &str) -> &'static str {
     match text.trim_start().bytes().next() {
@@ -291,6 +295,7 @@ fn type_of(text: &str) -> &'static str {
     }
 }
 
+/// The first half of an answer, as if that were all of it.
 async fn halved(response: Response<Body>) -> Response<Body> {
     changed(response, |whole| whole.slice(..whole.len() / 2)).await
 }
@@ -314,15 +319,44 @@ async fn emptied(response: Response<Body>) -> Response<Body> {
     .await
 }
 
+/// An answer without the members of that name; what is not JSON stays as it is.
+async fn lacking(response: Response<Body>, member: &str) -> Response<Body> {
+    changed(response, |whole| {
+        match serde_json::from_slice::<Value>(&whole) {
+            Ok(mut value) => {
+                leave_out(&mut value, member);
+                value.to_string().into()
+            }
+            Err(_) => whole,
+        }
+    })
+    .await
+}
+
+fn leave_out(value: &mut Value, member: &str) {
+    match value {
+        Value::Object(members) => {
+            members.remove(member);
+            members.values_mut().for_each(|it| leave_out(it, member));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|it| leave_out(it, member)),
+        _ => {}
+    }
+}
+
+/// An answer with another body. One that streams has none that could be changed.
 async fn changed(response: Response<Body>, change: impl FnOnce(Bytes) -> Bytes) -> Response<Body> {
-    let (head, body) = response.into_parts();
+    if response.body().size_hint().exact().is_none() {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
     // A body from memory comes without fail; of one that does not, nothing is left to send.
     let whole = body
         .collect()
         .await
         .map(http_body_util::Collected::to_bytes);
-    let body = change(whole.unwrap_or_default());
-    Response::from_parts(head, super::body::whole(body))
+    head.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(head, super::body::whole(change(whole.unwrap_or_default())))
 }
 
 /// Counts a call for as long as it lives.
@@ -367,9 +401,9 @@ async fn read(
 }
 
 /// A body for the journal: JSON where it is JSON, else text.
-fn readable(body: &Bytes) -> serde_json::Value {
+fn readable(body: &Bytes) -> Value {
     if body.is_empty() {
-        return serde_json::Value::Null;
+        return Value::Null;
     }
     serde_json::from_slice(body)
         .unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned().into())

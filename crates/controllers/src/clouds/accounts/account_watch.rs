@@ -22,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 const TICK: Duration = Duration::from_secs(1);
 /// How often an account that is not proven is looked at: one flight.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// How often a proven account is asked for its witnesses at most.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// What a watch works with.
 pub(crate) struct AccountWatchParts {
@@ -75,6 +77,7 @@ impl AccountWatch {
 
     async fn review(&mut self, key: AccountKey) {
         if self.with(key, |proof| proof.proven_by().is_some()) {
+            self.ask_witnesses(key).await;
             return;
         }
         if let Some(by) = self.vouched(key) {
@@ -91,6 +94,28 @@ impl AccountWatch {
         if is_due && !self.with(key, |proof| proof.proven_by().is_some()) {
             self.looked = Some((key, Instant::now()));
             self.look(key, &nodes).await;
+        }
+    }
+
+    /// Asks a proven account for its witnesses: if somebody waits for that, and as long as it denies them.
+    async fn ask_witnesses(&mut self, key: AccountKey) {
+        let is_denying = self.with(key, |proof| proof.is_denying());
+        let is_doubted = self.parts.accounts.is_doubted(key);
+        let pause = if is_denying { LOOK_EVERY } else { ASK_EVERY };
+        let is_due = self
+            .looked
+            .is_none_or(|(then, at)| then != key || at.elapsed() >= pause);
+        if !(is_due && (is_doubted || is_denying)) {
+            return;
+        }
+        self.looked = Some((key, Instant::now()));
+        let Some(batcher) = &self.parts.batcher else {
+            return self.parts.accounts.note_witnessed(key);
+        };
+        // First the check read, so that no answer is older than the question.
+        if batcher.canary().await.is_ok() {
+            let nodes = self.with_ids();
+            self.parts.accounts.ask_witnesses(batcher, &nodes).await;
         }
     }
 
@@ -201,8 +226,8 @@ impl AccountWatch {
     fn report_contradicted(&self, key: AccountKey, contradiction: &str) {
         let name = self.parts.cloud.name();
         let text = format!(
-            "The credentials of cloud {name} seem to be of another account, project or zone: it does not know \
-             {contradiction}. Nothing is created or deleted there, and no node is initialised. Correct the credentials, \
+            "The credentials of cloud {name} seem to be of another account, project or zone, or to have lost permissions: it \
+             does not know {contradiction}. Nothing is created or deleted there, and no node is initialised. Correct the credentials, \
              or if they are right, set account: {} for the cloud (--account-fingerprint without --config)",
             key.fingerprint(&self.parts.random)
         );

@@ -13,6 +13,10 @@ use crate::clouds::resolver::OwnershipResolver;
 /// asks for those of the others anyway.
 const ASKED: usize = 32;
 
+/// Ready nodes for whose machines a proven account is asked before anything is concluded from what it does not have. If
+/// it knows none of so many, something is wrong with what it may see, not with them.
+const WITNESSES: usize = 8;
+
 /// The nodes of a cloud that have an id of it, Ready ones first.
 pub(super) fn with_ids(
     cloud: &Arc<dyn Cloud>,
@@ -52,6 +56,36 @@ impl Accounts {
             .map(|(node, machine)| Looked { node, machine })
             .collect();
         self.with(key, |proof| proof.look(&looked));
+    }
+
+    /// Asks a proven account for the machines of some Ready nodes of these, and takes note of what it says. To be called
+    /// after a check read: what providers keep for some seconds is fresh then.
+    pub(crate) async fn ask_witnesses(&self, batcher: &InstanceBatcher, nodes: &[Arc<Node>]) {
+        let cloud = batcher.cloud();
+        let Some(key) = AccountKey::of(cloud) else {
+            return;
+        };
+        if self.with(key, |proof| proof.proven_by().is_none()) {
+            return;
+        }
+        let is_witness = |it: &&Arc<Node>| {
+            it.ready == Ready::True && !it.deleting && its_id(cloud, it).is_some()
+        };
+        let witnesses = nodes.iter().filter(is_witness).take(WITNESSES);
+        let witnesses: Vec<Arc<Node>> = witnesses.cloned().collect();
+        let answers = batcher.ask_presence(witnesses.clone()).await;
+        if AccountKey::of(cloud) != Some(key) {
+            return;
+        }
+        let looked = witnesses.iter().zip(&answers);
+        let looked: Vec<Looked<'_>> = looked
+            .map(|(node, answer)| Looked {
+                node,
+                machine: known(answer),
+            })
+            .collect();
+        self.with(key, |proof| proof.witness(&looked));
+        self.note_witnessed(key);
     }
 
     /// How an account stands, for who looks only once and knows nothing of earlier looks.

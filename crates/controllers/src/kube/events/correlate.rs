@@ -22,7 +22,7 @@ const SPAM_BURST: f64 = 25.0;
 /// Seconds after which such a source may write one more.
 const SPAM_REFILL_SECONDS: f64 = 300.0;
 /// Entries in each of the three caches: events of about as many objects are distinguished.
-const CACHE_LIMIT: usize = 4096;
+pub(super) const CACHE_LIMIT: usize = 4096;
 
 /// What is to be done with an event.
 #[derive(Debug, PartialEq)]
@@ -81,6 +81,12 @@ impl Default for Correlator {
 }
 
 impl Correlator {
+    /// How much is remembered, of all three kinds.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len() + self.seen.len() + self.sources.len()
+    }
+
     /// Takes a freshly made event, at the time `now`.
     pub fn observe(&mut self, event: Event, now: Timestamp) -> Action {
         let source = source_key(&event);

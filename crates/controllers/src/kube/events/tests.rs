@@ -235,6 +235,49 @@ async fn a_full_queue_drops_and_counts_and_never_blocks() {
     assert!(context.metrics.text().contains("reason=\"queue_full\"} 7"));
 }
 
+/// A million reasons to write events about a hundred thousand objects, before a server that never answers, and then past
+/// one that does: what waits and what is remembered is bounded, and everything else is counted. What is measured are
+/// counts: other tests share the memory of this process.
+#[tokio::test(start_paused = true)]
+async fn a_million_reasons_for_events_keep_the_queue_and_the_memory_at_their_limits() {
+    const EVENTS: usize = 1_000_000;
+    const OBJECTS: usize = 100_000;
+    let (_server, client) = Server::start(Box::new(|_: &str, _: usize| None));
+    let context = context();
+    let recorder = Recorder::new(client, "service-controller", &context);
+    let about = |number: usize| ObjectReference {
+        name: Some(format!("web-{}", number % OBJECTS)),
+        uid: Some(format!("{}", number % OBJECTS)),
+        ..service()
+    };
+    for number in 0..EVENTS {
+        let fact = Fact::warning(about(number), "SyncLoadBalancerFailed", number.to_string());
+        recorder.emit(fact);
+    }
+    let dropped = format!("reason=\"queue_full\"}} {}", EVENTS - QUEUE_LIMIT);
+    assert!(context.metrics.text().contains(&dropped), "{dropped}");
+    let mut correlator = Correlator::default();
+    let mut written = 0;
+    for number in 0..EVENTS {
+        let event = Event {
+            involved_object: about(number),
+            message: Some(number.to_string()),
+            reason: Some("SyncLoadBalancerFailed".to_owned()),
+            type_: Some("Warning".to_owned()),
+            ..Event::default()
+        };
+        let action = correlator.observe(event, context.clock.now());
+        written += usize::from(action != Action::Drop);
+    }
+    let kept = correlator.len();
+    println!(
+        "{EVENTS} reasons for events: {QUEUE_LIMIT} wait and {} are dropped; {kept} remembered, bound {}; {written} written",
+        EVENTS - QUEUE_LIMIT,
+        3 * super::correlate::CACHE_LIMIT
+    );
+    assert_eq!(kept, 3 * super::correlate::CACHE_LIMIT);
+}
+
 #[test]
 fn at_most_25_in_a_burst_and_then_one_in_300_seconds() {
     let start: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();

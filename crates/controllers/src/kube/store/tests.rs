@@ -207,3 +207,75 @@ fn a_list_keeps_the_last_form_of_what_it_cannot_read_and_tells_of_its_end() {
     assert!(matches!(nodes.find(&"n1".to_owned()), Found::Nothing));
     assert_eq!(*heard_changes.lock().unwrap(), ["n1"]);
 }
+
+/// A million changes of Nodes and of Services in quick succession, as a watch brings them, and queues that nobody
+/// empties meanwhile: what is kept is one object and one key for each that there is. What is measured are counts: other
+/// tests share the memory of this process.
+#[test]
+fn a_million_watch_events_leave_one_object_and_one_key_for_each_that_there_is() {
+    use crate::kube::services::Services;
+    use crate::metrics::Metrics;
+    use crate::queue::{Backoff, WorkQueue};
+    use bowline_core::{Service, ServiceKey};
+
+    const EVENTS: usize = 1_000_000;
+    const OBJECTS: usize = 5_000;
+    let metrics = Metrics::new();
+    let nodes = Nodes::default();
+    let queue = WorkQueue::new("nodes", Backoff::nodes(), &metrics.queues);
+    let line = queue.clone();
+    nodes.on_change(move |change| {
+        line.add(change.key.clone());
+    });
+    let services = Services::default();
+    let service_queue = WorkQueue::new("services", Backoff::nodes(), &metrics.queues);
+    let line = service_queue.clone();
+    services.on_change(move |change| {
+        line.add(change.key.clone());
+    });
+    let plain = Node::clone(&node("a", "1"));
+    let service = json!({ "metadata": { "namespace": "shop", "name": "web", "uid": "u" } });
+    let service: crate::kube::objects::ServiceObject = serde_json::from_value(service).unwrap();
+    let service = Service::from(service);
+    for number in 1..=EVENTS / 2 {
+        let name = format!("n{}", number % OBJECTS);
+        let version = number.to_string();
+        nodes.see(Arc::new(Node {
+            uid: name.clone(),
+            resource_version: version.clone(),
+            labels: std::iter::once(("changed", version.as_str())).collect(),
+            name: name.clone(),
+            ..plain.clone()
+        }));
+        services.see(Arc::new(Service {
+            uid: name.clone(),
+            resource_version: version,
+            key: ServiceKey {
+                namespace: "shop".to_owned(),
+                name,
+            },
+            ..service.clone()
+        }));
+    }
+    let kept = [nodes.all().len(), services.all().len()];
+    let waiting = [queue.len(), service_queue.len()];
+    println!(
+        "{EVENTS} watch events: {kept:?} objects kept, {waiting:?} keys wait, bound {OBJECTS} each"
+    );
+    assert_eq!((kept, waiting), ([OBJECTS; 2], [OBJECTS; 2]));
+    let newest = nodes.get("n0").map(|it| it.resource_version.clone());
+    assert_eq!(newest, Some((EVENTS / 2).to_string()));
+    drop((queue, service_queue));
+}
+
+/// The same with a name for each: whoever makes a million objects is shown a million, and the queue takes only so many.
+#[test]
+fn a_queue_takes_no_more_keys_than_its_limit() {
+    use crate::metrics::Metrics;
+    use crate::queue::{Backoff, KEYS_LIMIT, WorkQueue};
+
+    let queue = WorkQueue::new("nodes", Backoff::nodes(), &Metrics::new().queues);
+    let taken = (0..1_000_000_u32).filter(|key| queue.add(*key)).count();
+    println!("1000000 keys: {} wait, bound {KEYS_LIMIT}", queue.len());
+    assert_eq!((taken, queue.len()), (KEYS_LIMIT, KEYS_LIMIT));
+}

@@ -299,6 +299,13 @@ impl LifecycleController {
         if let Err(error) = &checked {
             let cloud = cloud.cloud().name();
             warn!(%cloud, error = error.chain(), "the cloud fails a check read; deleting nothing");
+        } else {
+            let nodes = self.nodes.all().into_iter();
+            let nodes: Vec<Arc<Node>> = nodes.filter(|it| self.owners.owns(cloud, it)).collect();
+            let asking = self.metrics.accounts.ask_witnesses(cloud, &nodes);
+            if stop.run_until_cancelled(asking).await.is_none() {
+                return;
+            }
         }
         self.state(cloud).guard.canary(checked.is_ok());
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Instance, Lookup, Node, addresses_differ, desired_addresses, error_chain};
+use bowline_core::{
+    AddressError, Instance, Lookup, Node, addresses_differ, desired_addresses, error_chain,
+};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -79,6 +81,11 @@ impl NodeController {
             node.provided_node_ip(),
         );
         match wanted {
+            Err(AddressError::NoneShown) => {
+                let text =
+                    "Addresses stay as they are: the cloud shows no IP address of the instance";
+                self.report_once(node, "AddressesKept", text.to_owned());
+            }
             Err(error) => warn!(node = node.name, %error, "addresses left as they are"),
             Ok(Some(wanted)) if addresses_differ(&node.addresses, &wanted) => {
                 match self.writer.set_addresses(node, &wanted).await {

@@ -41,10 +41,19 @@ impl ServiceController {
     ) -> Result<PreparedPlan, DraftError> {
         let (service, name) = (&request.service, cloud.name());
         let may_have_departed = self.may_have_departed(service);
-        if self.accounts().state(cloud) == AccountState::Proven && !may_have_departed {
-            return drafted;
-        }
         let began = self.removal_began(service);
+        if self.accounts().state(cloud) == AccountState::Proven {
+            let is_missed = !began && self.is_missed(name, service, &drafted);
+            if let Some(waited) = is_missed.then(|| self.accounts().doubt(cloud)).flatten() {
+                let what = waits_for(AccountHold::Settling, name);
+                let is_soon = waited < HELD_PAUSE;
+                let after = if is_soon { SETTLING_PAUSE } else { HELD_PAUSE };
+                return Err(DraftError::Account { what, after });
+            }
+            if !may_have_departed {
+                return drafted;
+            }
+        }
         let remembering = self.remembering(name);
         let (state, is_settling) = {
             let (known, is_certain) = noted(service, &drafted);
@@ -75,6 +84,18 @@ impl ServiceController {
             None => Ok(draft),
             Some(hold) => Err(self.held(cloud, service, hold)),
         }
+    }
+
+    /// Whether a draft rests on it that a cloud has the load balancer of a Service no more. Then the account, proven or
+    /// not, has to show first that it sees anything at all.
+    fn is_missed(
+        &self,
+        cloud: &CloudName,
+        service: &Service,
+        drafted: &Result<PreparedPlan, DraftError>,
+    ) -> bool {
+        let naming = self.clouds.naming_annotation(cloud);
+        noted(service, drafted).0 == Known::Missing && remembers(service, naming)
     }
 
     fn held(&self, cloud: &Arc<dyn Cloud>, service: &Service, hold: AccountHold) -> DraftError {
@@ -140,8 +161,8 @@ impl ServiceController {
 pub(crate) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
     match hold {
         AccountHold::Contradicted => format!(
-            "the right credentials: those of cloud {cloud} seem to be of another account, which event \
-             AccountContradicted on the lease explains"
+            "the right credentials: those of cloud {cloud} seem to be of another account, or to have lost permissions, which \
+             event AccountContradicted on the lease explains"
         ),
         AccountHold::Unproven => format!(
             "proof that the credentials of cloud {cloud} see the account of this cluster: the load balancer that the \
@@ -152,7 +173,7 @@ pub(crate) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
              may be there. Configure that account again, or make sure that nothing is left of the load balancer, and remove \
              the finalizer {CLEANUP_FINALIZER} by hand"
         ),
-        AccountHold::Settling => format!("the first look at the account of cloud {cloud}"),
+        AccountHold::Settling => format!("a look at the account of cloud {cloud}"),
     }
 }
 

@@ -78,7 +78,19 @@ impl ReconcileError {
 
     /// The whole story on one line.
     pub(super) fn text(&self) -> String {
-        error_chain(self)
+        error_chain(self) + self.way_out()
+    }
+
+    /// What a person can do about a deletion that the cloud refuses: it may refuse it for ever.
+    fn way_out(&self) -> &'static str {
+        use bowline_core::CloudErrorKind::{Conflict, Denied};
+        match self {
+            Self::Delete(error) if matches!(error.kind(), Conflict | Denied) => {
+                ". The Service keeps its finalizer and this is tried again: remove what protects the load balancer, or \
+                 grant the permission to delete it"
+            }
+            _ => "",
+        }
     }
 
     /// Whether its parts were reported already.

@@ -75,6 +75,44 @@ fn what_is_proven_stays_so_and_what_contradicts_may_end() {
 }
 
 #[test]
+fn a_proven_account_that_denies_all_witnesses_is_contradicted_for_as_long_as_it_does() {
+    use AccountState::{Contradicted, Proven};
+    use Known::{Found, Missing, Unclear};
+    let (one, other) = (node("one", Ready::True), node("other", Ready::True));
+    for (by, first, wanted) in [
+        (ProvenBy::Machine, Missing, Contradicted),
+        (ProvenBy::Fingerprint, Missing, Contradicted),
+        (ProvenBy::Operator, Missing, Proven),
+        (ProvenBy::Machine, Unclear, Proven),
+        (ProvenBy::Machine, Found, Proven),
+    ] {
+        let mut proof = AccountProof::default();
+        proof.believe(by);
+        let witness = |proof: &mut AccountProof, answers: &[(&Node, Known)]| {
+            let looked = answers.iter().map(|(node, machine)| Looked {
+                node,
+                machine: *machine,
+            });
+            proof.witness(&looked.collect::<Vec<_>>());
+        };
+        witness(&mut proof, &[(&one, first), (&other, Unclear)]);
+        assert_eq!(proof.state(), wanted, "{by:?} {first:?}");
+        witness(&mut proof, &[(&one, Unclear)]);
+        assert_eq!(proof.state(), wanted, "no answer changes nothing");
+        if wanted == Contradicted {
+            assert!(proof.contradiction().contains("Ready nodes one"));
+            proof.found("demo://one", FoundBy::Id);
+            assert_eq!(proof.state(), wanted, "it may be remembered");
+        }
+        witness(&mut proof, &[(&one, Missing), (&other, Found)]);
+        assert_eq!(proof.state(), Proven, "one is enough");
+        witness(&mut proof, &[(&one, Missing)]);
+        witness(&mut proof, &[]);
+        assert_eq!(proof.state(), Proven, "nobody is left to deny");
+    }
+}
+
+#[test]
 fn ids_that_this_process_gave_prove_the_account_only_where_there_are_no_others() {
     let (given, earlier) = (node("given", Ready::True), node("earlier", Ready::Unknown));
     let mut proof = AccountProof::default();

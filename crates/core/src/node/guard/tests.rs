@@ -319,8 +319,8 @@ fn an_account_that_is_not_proven_proves_nothing_gone() {
     let mut guard = Guard::default();
     let node = silent_node("u");
     for (trust, reason) in [
-        (Trust::Unproven, HoldReason::AccountUnproven),
         (Trust::Contradicted, HoldReason::AccountContradicted),
+        (Trust::Unproven, HoldReason::AccountUnproven),
     ] {
         for round in 0..200 {
             let look = trusted(trust, HOUR + 60 * round);
@@ -331,6 +331,27 @@ fn an_account_that_is_not_proven_proves_nothing_gone() {
     // Looks of an account that is proven later were true all the same.
     let verdict = guard.gone(&node, gone(10 * HOUR), 1);
     assert!(matches!(verdict, GuardVerdict::Delete(_)));
+}
+
+#[test]
+fn looks_at_a_contradicted_account_do_not_count_later() {
+    let (mut guard, node) = (Guard::default(), silent_node("n"));
+    guard.gone(&node, gone(HOUR), 5);
+    guard.canary(true);
+    let denied = trusted(Trust::Contradicted, HOUR + 10);
+    let reason = HoldReason::AccountContradicted;
+    assert_eq!(held(guard.gone(&node, denied, 5)), reason);
+    guard.canary(true);
+    let first = held(guard.gone(&node, gone(HOUR + 600), 5));
+    assert_eq!(
+        first,
+        HoldReason::SecondLookPending,
+        "the first that counts"
+    );
+    assert!(guard.wants_canary());
+    guard.canary(true);
+    let second = guard.gone(&node, gone(HOUR + 610), 5);
+    assert!(matches!(second, GuardVerdict::Delete(_)), "{second:?}");
 }
 
 #[test]

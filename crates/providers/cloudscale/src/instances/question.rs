@@ -86,6 +86,11 @@ impl<'a> Index<'a> {
         }
     }
 
+    /// Whether there are servers, and none has a name: then it is the answer that lacks something.
+    fn is_nameless(&self) -> bool {
+        !self.by_name.is_empty() && self.by_name.keys().all(|name| name.is_empty())
+    }
+
     fn by_address(&self, node: &Node) -> Match<'a> {
         let mut holders = BTreeSet::new();
         for ip in addresses_of(node) {
@@ -93,6 +98,9 @@ impl<'a> Index<'a> {
         }
         let mut servers = holders.iter().filter_map(|id| self.list.servers.get(id));
         match (servers.next(), servers.next()) {
+            (None, _) if self.is_nameless() => {
+                Match::Unclear("the API shows all servers without their names".to_owned())
+            }
             (None, _) => Match::Nobody,
             (Some(one), None) => Match::One(one),
             (Some(_), Some(_)) => {

@@ -277,7 +277,11 @@ impl Api {
         let count = count.and_then(|count| count.to_str().ok()?.parse().ok());
         let count: usize = count.unwrap_or(items.len());
         let next = (count >= PAGE).then_some(offset + PAGE);
-        Ok(Page { items, next })
+        Ok(Page {
+            items,
+            next,
+            bytes: reply.bytes().len(),
+        })
     }
 
     pub async fn machine(&self, id: Uuid) -> Result<MachineRead, ApiError> {
