@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::answers::{Script, run};
 use crate::ids::KINDS;
 
-/// How long a watch is followed.
-const WATCHED: Duration = Duration::from_secs(600);
+/// How long a watch is followed: a few rounds, if all of them fail.
+const WATCHED: Duration = Duration::from_secs(20);
 
 /// An object as stores read it.
 pub(crate) fn read<T: Stored>(bytes: &[u8]) -> Option<T> {

@@ -12,6 +12,8 @@ use crate::kube::store::Stored;
 
 /// Objects of one page: their metadata is small, and thousands of Nodes are a few pages.
 const PAGE: u32 = 500;
+/// Pages of one list: half a million objects, which no cluster has. More is a server that begins again and again.
+const MOST_PAGES: usize = 1000;
 
 /// What there is under one key.
 pub(crate) struct Sought<T: Stored> {
@@ -45,7 +47,7 @@ pub(crate) async fn uids<T: Stored>(
     let mut params = ListParams::default().limit(PAGE);
     params.field_selector = T::fields();
     let mut uids = BTreeMap::new();
-    loop {
+    for _ in 0..MOST_PAGES {
         let page = api.list_metadata(&params).await?;
         for object in page.items {
             let uid = object.metadata.uid.clone().unwrap_or_default();
@@ -55,5 +57,26 @@ pub(crate) async fn uids<T: Stored>(
             Some(token) if !token.is_empty() => params = params.continue_token(&token),
             _ => return Ok(uids),
         }
+    }
+    let endless = format!("the list has not ended after {MOST_PAGES} pages");
+    Err(kube::Error::Service(endless.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_core::Node;
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    #[tokio::test]
+    async fn a_list_without_an_end_is_an_error() {
+        let page = r#"{"metadata": {"resourceVersion": "1", "continue": "again"}, "items": []}"#;
+        let answer = |_: Request<Body>| async {
+            Ok::<_, kube::Error>(Response::new(Body::from(page.as_bytes().to_vec())))
+        };
+        let client = kube::Client::new(tower::service_fn(answer), "default");
+        let error = uids::<Node>(&client).await.unwrap_err();
+        assert!(error.to_string().contains("has not ended"), "{error}");
     }
 }

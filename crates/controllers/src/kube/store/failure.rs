@@ -21,6 +21,9 @@ pub(super) enum FollowFailure {
     /// A streamed list ended early.
     #[error("the list ended before it was whole")]
     Cut,
+    /// A list of pages goes on and on.
+    #[error("the list has not ended after {0} pages")]
+    Endless(usize),
     /// Something has no version.
     #[error("the API server sent something without a resource version")]
     Unversioned,

@@ -46,6 +46,8 @@ const WHOLE_WATCH: Duration = Duration::from_secs(280);
 const SILENCE: Duration = Duration::from_secs(295);
 /// Objects of one page of a list: some megabytes.
 const PAGE: u32 = 500;
+/// Pages of one list: half a million objects, which no cluster has. More is a server that begins again and again.
+const MOST_PAGES: usize = 1000;
 /// Doubtful objects that are read one by one. For more of them one consistent list is cheaper.
 const MOST_READ_BY_NAME: usize = 16;
 /// The mark of the bookmark that ends a streamed list.
@@ -230,7 +232,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         params.resource_version = wanted.version();
         params.version_match = wanted.version().map(|_| VersionMatch::NotOlderThan);
         let mut listed = Listed::default();
-        loop {
+        for _ in 0..MOST_PAGES {
             let page: ObjectList<Guarded<T>> = in_time(self.api.list(&params)).await?;
             for object in page.items {
                 listed.add(object);
@@ -242,6 +244,7 @@ impl<'a, T: Stored> Follower<'a, T> {
                 _ => return Ok(listed),
             }
         }
+        Err(FollowFailure::Endless(MOST_PAGES))
     }
 
     /// Compares a list with what was known when it was asked for.

@@ -279,3 +279,35 @@ fn a_queue_takes_no_more_keys_than_its_limit() {
     println!("1000000 keys: {} wait, bound {KEYS_LIMIT}", queue.len());
     assert_eq!((taken, queue.len()), (KEYS_LIMIT, KEYS_LIMIT));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_an_end_is_given_up() {
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = asked.clone();
+    let answer = move |request: http::Request<kube::client::Body>| {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // Streamed lists are refused, as by an old server.
+        let is_streamed = request.uri().to_string().contains("sendInitialEvents");
+        let (code, body) = if is_streamed {
+            (
+                400,
+                r#"{"kind": "Status", "status": "Failure", "code": 400}"#,
+            )
+        } else {
+            (
+                200,
+                r#"{"metadata": {"resourceVersion": "1", "continue": "again"}, "items": []}"#,
+            )
+        };
+        let body = kube::client::Body::from(body.as_bytes().to_vec());
+        std::future::ready(http::Response::builder().status(code).body(body))
+    };
+    let client = kube::Client::new(tower::service_fn(answer), "default");
+    let (nodes, metrics) = (Nodes::default(), crate::metrics::Metrics::new());
+    let stop = CancellationToken::new();
+    let following = nodes.follow(client, Random::seeded(1), &metrics.stores, stop);
+    let first_round = std::time::Duration::from_millis(100);
+    assert!(tokio::time::timeout(first_round, following).await.is_err());
+    assert!(!nodes.is_synced());
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1001);
+}
