@@ -64,7 +64,7 @@ async fn without(cloud: &'static str, fields: &[(&str, Option<&str>)]) {
     join_all(fields.iter().map(story)).await;
 }
 
-#[scenario]
+#[scenario(only_in_memory = "as many clusters as fields, and nothing is about the API server")]
 async fn a_field_that_vanished_from_cloudscale() {
     let fields = [
         ("uuid", Some("no valid uuid")),
@@ -81,7 +81,7 @@ async fn a_field_that_vanished_from_cloudscale() {
     without(EAST, &fields).await;
 }
 
-#[scenario]
+#[scenario(only_in_memory = "as many clusters as fields, and nothing is about the API server")]
 async fn a_field_that_vanished_from_exoscale() {
     let fields = [
         ("id", Some("missing field `id`")),
@@ -97,7 +97,7 @@ async fn a_field_that_vanished_from_exoscale() {
     without(EXOSCALE, &fields).await;
 }
 
-#[scenario]
+#[scenario(only_in_memory = "as many clusters as fields, and nothing is about the API server")]
 async fn a_field_that_vanished_from_xen_orchestra() {
     let fields = [
         ("id", Some("missing field `id`")),
@@ -112,7 +112,7 @@ async fn a_field_that_vanished_from_xen_orchestra() {
     without(XEN, &fields).await;
 }
 
-#[scenario]
+#[scenario(only_in_memory = "as many clusters as fields, and nothing is about the API server")]
 async fn a_field_that_vanished_from_triton() {
     let fields = [
         ("id", Some("without their ids")),
