@@ -1,4 +1,4 @@
-//! A server that answers what it is told, in memory.
+//! An HTTP server in memory that sends the fuzzed bytes as its answers.
 //!
 //! An input is a script: a line with the question that the provider is asked, then the server's answers. Each begins with
 //! a line that has its status and, if it is not for every request, a part of the request line; then come headers and the

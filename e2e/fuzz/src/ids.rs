@@ -1,4 +1,4 @@
-//! Provider IDs: kubelets write them, and one decides whose a node is.
+//! Provider IDs: kubelets write them, and they decide which cloud owns a node.
 
 use bowline_core::{Claim, Node, ProviderId};
 use bowline_provider::ProviderKind;

@@ -118,7 +118,7 @@ impl Ask {
         let uris = self.uris.iter();
         let uris = uris.map(|it| SanType::URI((*it).try_into().unwrap()));
         params.subject_alt_names = dns.chain(addresses).chain(emails).chain(uris).collect();
-        // Always the same, with a signature that has nothing random: a story is told twice in the same bytes.
+        // A fixed key with a deterministic signature: the same seed gives the same bytes.
         let key = KeyPair::try_from(pkcs8([7; 32])).unwrap();
         params.serialize_request(&key).unwrap().pem().unwrap()
     }

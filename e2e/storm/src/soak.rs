@@ -1,6 +1,5 @@
 //! A soak: months of an ordinary cluster, with churn every day. Nothing may grow.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -69,7 +68,7 @@ async fn pass(days: u64, tell: &mut impl FnMut(Day), log: Log) -> Result<Told> {
     }
     let (mut first, mut last) = (None, 0.0);
     for number in 1..=days {
-        storm.churn(u8::try_from(number % 200)?).await?;
+        storm.churn(number).await?;
         for _ in 0..24 {
             storm.pass(HOUR).await;
             // What was said is of no use any more.
@@ -93,21 +92,19 @@ async fn pass(days: u64, tell: &mut impl FnMut(Day), log: Log) -> Result<Told> {
         let text = format!("memory grew from {first:.1} to {last:.1} MB");
         storm.invariants.find([text]);
     }
-    let mut transcript = String::new();
-    let _ = writeln!(transcript, "{days} days");
     Ok(Told {
         broken: storm.invariants.broken().to_vec(),
-        transcript,
         simulated: begun.elapsed(),
+        ..Told::default()
     })
 }
 
 impl Storm {
     /// What happens in a day.
-    async fn churn(&mut self, day: u8) -> Result<()> {
+    async fn churn(&mut self, day: u64) -> Result<()> {
         for cloud in 0..self.clouds.len() {
             for at in 0..REPLACED {
-                let number = (day * REPLACED + at) % MACHINES;
+                let number = nth(day, REPLACED, at, MACHINES)?;
                 let machine = Machine(u8::try_from(cloud)?, number);
                 // Nobody says that a machine of Talos is gone: those are restarted.
                 if self.clouds[cloud].kind.simulator().knows_power {
@@ -121,15 +118,22 @@ impl Storm {
             }
         }
         for at in 0..MADE_ANEW {
-            let number = (day * MADE_ANEW + at) % SERVICES;
+            let number = nth(day, MADE_ANEW, at, SERVICES)?;
             self.play(&Act::DeleteService(number)).await?;
             let other = (number + 1) % SERVICES;
-            self.play(&Act::Ports(other, 1 + day % 3)).await?;
+            let ports = u8::try_from(1 + day % 3)?;
+            self.play(&Act::Ports(other, ports)).await?;
             self.pass(HOUR / 12).await;
             self.play(&create(number)).await?;
         }
         self.play(&Act::Reload(None)).await
     }
+}
+
+/// The so-many-eth of those whose turn it is on that day, if it is `a_day` of all each day.
+fn nth(day: u64, a_day: u8, at: u8, all: u8) -> Result<u8> {
+    let number = day * u64::from(a_day) + u64::from(at);
+    Ok(u8::try_from(number % u64::from(all))?)
 }
 
 /// A Service of one of the two clouds that have load balancers here.

@@ -175,7 +175,10 @@ impl Api {
         let is_on_it = async {
             let balancer: LoadBalancer =
                 match self.http.get(load_balancer::one(balancer)).send().await {
-                    Err(error) if error.kind() == CloudErrorKind::NotFound => return Ok(false),
+                    // Whoever may not see a load balancer sees nothing on it either.
+                    Err(error) if error.kind() == CloudErrorKind::NotFound => {
+                        return self.is_listed(balancer).await;
+                    }
                     reply => reply?.json()?,
                 };
             let on_it = &balancer.services;
