@@ -74,6 +74,8 @@ pub enum Fate {
     Twice,
     /// Lists in the API's answer are empty.
     EmptyList,
+    /// Lists are answered as they were that long ago.
+    StaleList(Duration),
     /// The API does what it was asked to, and its answer lacks every member of that name.
     Without(String),
     /// No answer, ever.
@@ -265,10 +267,7 @@ impl Faults {
             return strike;
         }
         for standing in &mut table.rules {
-            if matches!(standing.rule.action, Action::StaleList { .. })
-                || !standing.rule.means(call)
-                || !standing.strikes(&self.0.random)
-            {
+            if !standing.rule.means(call) || !standing.strikes(&self.0.random) {
                 continue;
             }
             let fate = match &standing.rule.action {
@@ -300,27 +299,6 @@ impl Faults {
             self.0.strikes.send_replace(());
         }
         strike
-    }
-
-    /// How old a list an API should answer with, if a rule says so.
-    pub fn stale_for(&self, server: &str, path: &str) -> Option<Duration> {
-        let call = Call {
-            server,
-            method: "GET",
-            path,
-            query: "",
-            operation: "",
-        };
-        let mut table = self.lock();
-        for standing in &mut table.rules {
-            let Action::StaleList { age } = standing.rule.action else {
-                continue;
-            };
-            if standing.rule.means(&call) && standing.strikes(&self.0.random) {
-                return Some(age);
-            }
-        }
-        None
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -407,9 +385,8 @@ impl Fate {
             Action::Without { member } => Self::Without(member.clone()),
             Action::Hang => Self::Hang,
             Action::CutStream { after } => Self::CutStream(*after),
-            Action::Delay { .. } | Action::Throttle { .. } | Action::StaleList { .. } => {
-                return None;
-            }
+            Action::StaleList { age } => Self::StaleList(*age),
+            Action::Delay { .. } | Action::Throttle { .. } => return None,
         })
     }
 }

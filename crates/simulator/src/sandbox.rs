@@ -141,6 +141,12 @@ pub trait SimulatedCloud: Send + Sync {
 
     fn destroy(&self, machine: &str) -> Result<()>;
 
+    /// Makes so many machines of somebody else's, where lists of machines have pages.
+    fn crowd(&self, count: usize) -> Result<()> {
+        let _ = count;
+        Ok(())
+    }
+
     /// The addresses of a machine, the one inside first; none if nobody has to know them.
     fn addresses(&self, machine: &str) -> Vec<IpAddr> {
         let _ = machine;
@@ -279,6 +285,8 @@ pub type Balancers = BTreeMap<String, Balancer>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Balancer {
     pub name: String,
+    /// The uid of the Service that it was made for, where something else than the name says so.
+    pub owner: String,
     pub addresses: BTreeSet<String>,
     /// Whether it is more than a promise: no longer being made.
     pub is_made: bool,

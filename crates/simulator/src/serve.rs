@@ -10,6 +10,7 @@
 mod any_client;
 mod body;
 mod call;
+mod history;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -117,20 +117,15 @@ async fn throttling_lets_a_rate_pass_and_says_when_to_come_back() {
 }
 
 #[test]
-fn stale_lists_are_for_the_api_and_leave_the_call_alone() {
+fn a_stale_list_has_the_age_of_its_rule() {
     let faults = Faults::default();
     let stale = r#"{"action": "stale-list", "age": "30s", "path": "/v1/servers", "times": 1}"#;
     faults.add(rule(stale).unwrap()).unwrap();
-    assert_eq!(
-        faults.strike(&call("GET", "/v1/servers")),
-        Strike::default()
-    );
-    assert_eq!(faults.stale_for("cloudscale", "/v1/networks"), None);
-    assert_eq!(
-        faults.stale_for("cloudscale", "/v1/servers"),
-        Some(Duration::from_secs(30))
-    );
-    assert_eq!(faults.stale_for("cloudscale", "/v1/servers"), None);
+    let fate = |path| faults.strike(&call("GET", path)).fate;
+    assert_eq!(fate("/v1/networks"), None);
+    let age = Duration::from_secs(30);
+    assert_eq!(fate("/v1/servers"), Some(Fate::StaleList(age)));
+    assert_eq!(fate("/v1/servers"), None);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! One call: read, strike with faults, answer, write down.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::body::{End, Served, json, of_type};
+use super::history::{History, is_list};
 use super::{Answer, Api, Body, Connection, Cut, Gist, JournalStatus, Never, Peer};
 use crate::World;
 use crate::faults::{Call, Fate, FaultBody, Strike};
@@ -28,6 +29,8 @@ pub(super) struct Handler {
     pub(super) body_limit: usize,
     /// HTTP/2 is not spoken.
     pub(super) http1_only: bool,
+    /// Lists as they were.
+    pub(super) history: Arc<Mutex<History>>,
     /// How many calls are under way.
     pub(super) under_way: Arc<AtomicU32>,
     /// Becomes true when the server shuts down.
@@ -161,7 +164,10 @@ impl Handler {
             Some(Fate::CutStream(after)) => {
                 Outcome::of(self.api.answer(request, peer).await, Some(after))
             }
-            None => Outcome::of(self.api.answer(request, peer).await, None),
+            Some(Fate::StaleList(age)) => {
+                Outcome::of(self.answer(request, peer, Some(age)).await, None)
+            }
+            None => Outcome::of(self.answer(request, peer, None).await, None),
         };
         self.world.journal.record(Entry {
             time: self.world.clock.now(),
@@ -170,6 +176,43 @@ impl Handler {
             ..entry
         });
         outcome
+    }
+
+    /// The API's answer. Of lists it is remembered, and one of that age is given instead, if somebody wants it.
+    async fn answer(
+        &self,
+        request: Request<Bytes>,
+        peer: &Peer,
+        age: Option<std::time::Duration>,
+    ) -> Answer {
+        let asked = (request.method() == Method::GET).then(|| request.uri().to_string());
+        let mut answer = self.api.answer(request, peer).await;
+        let response = &answer.response;
+        let is_whole =
+            response.status() == StatusCode::OK && response.body().size_hint().exact().is_some();
+        if let Some(asked) = asked.filter(|_| is_whole) {
+            let list = format!("{} {asked}", answer.caller);
+            answer.response = self.remembered(answer.response, &list, age).await;
+        }
+        answer
+    }
+
+    async fn remembered(
+        &self,
+        response: Response<Body>,
+        list: &str,
+        age: Option<std::time::Duration>,
+    ) -> Response<Body> {
+        let (mut head, body) = response.into_parts();
+        let mut body = all_of(body).await;
+        if is_list(&body) {
+            let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+            history.note(list, (&head.headers, &body));
+            if let Some(earlier) = age.and_then(|age| history.recall(list, age)) {
+                (head.headers, body) = earlier;
+            }
+        }
+        Response::from_parts(head, super::body::whole(body))
     }
 
     fn entry(
@@ -350,13 +393,17 @@ async fn changed(response: Response<Body>, change: impl FnOnce(Bytes) -> Bytes) 
         return response;
     }
     let (mut head, body) = response.into_parts();
-    // A body from memory comes without fail; of one that does not, nothing is left to send.
-    let whole = body
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes);
     head.headers.remove(header::CONTENT_LENGTH);
-    Response::from_parts(head, super::body::whole(change(whole.unwrap_or_default())))
+    let body = change(all_of(body).await);
+    Response::from_parts(head, super::body::whole(body))
+}
+
+/// A body from memory comes without fail; of one that does not, nothing is left to send.
+async fn all_of(body: Body) -> Bytes {
+    let whole = body.collect().await;
+    whole
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default()
 }
 
 /// Counts a call for as long as it lives.

@@ -187,6 +187,7 @@ impl ServerBuilder {
             name: self.name,
             body_limit: self.limits.body,
             http1_only: self.http1_only,
+            history: Arc::default(),
             under_way: Arc::default(),
             stopping: stop,
         };

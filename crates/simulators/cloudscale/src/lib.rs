@@ -16,7 +16,6 @@ mod control;
 mod fields;
 mod fixture;
 mod floating;
-mod history;
 mod interfaces;
 mod kinds;
 mod load;
@@ -47,7 +46,6 @@ use http::Request;
 use jiff::Timestamp;
 
 use catalog::ZONES;
-use history::History;
 use model::Cloud;
 
 pub use balancers::{
@@ -74,7 +72,6 @@ pub struct Cloudscale {
     /// What a reset goes back to.
     fixture: Fixture,
     cloud: Mutex<Cloud>,
-    history: Mutex<History>,
     /// For timers, which must not keep the cloud alive.
     me: Weak<Self>,
 }
@@ -99,7 +96,6 @@ impl Cloudscale {
             config,
             fixture,
             cloud: Mutex::new(cloud),
-            history: Mutex::default(),
             me: me.clone(),
         })
     }
@@ -110,10 +106,6 @@ impl Cloudscale {
 
     fn lock(&self) -> MutexGuard<'_, Cloud> {
         self.cloud.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -23,7 +23,6 @@ struct Asked<'a> {
     method: &'a Method,
     project: &'a str,
     base: String,
-    path: &'a str,
     query: &'a str,
 }
 
@@ -76,7 +75,6 @@ impl Cloudscale {
             method: request.method(),
             project: &token.project,
             base: self.base(request),
-            path: request.uri().path(),
             query: request.uri().query().unwrap_or_default(),
         };
         match rest {
@@ -123,24 +121,15 @@ impl Cloudscale {
     }
 
     fn list(&self, asked: &Asked<'_>, kind: Kind<'_>) -> Response<Body> {
-        let now = self.now();
-        let fresh: Bytes = {
-            let mut cloud = self.lock();
-            if let Some(project) = cloud.projects.get_mut(asked.project) {
-                project.ghosts.retain(|(until, _)| now < *until);
-            }
-            let view = asked.view(&cloud, now);
-            let mut things = list(&view, kind);
-            let filters = filters(asked.query);
-            things.retain(|thing| filters.iter().all(|(key, value)| fits(thing, key, value)));
-            Value::Array(things).to_string().into()
-        };
-        let name = format!("{} {}?{}", asked.project, asked.path, asked.query);
-        let mut history = self.history();
-        history.note(&name, now, &fresh);
-        let age = self.world.faults.stale_for(super::NAME, asked.path);
-        let stale = age.and_then(|age| history.recall(&name, now, age));
-        serve::of_type(StatusCode::OK, "application/json", stale.unwrap_or(fresh))
+        let (now, mut cloud) = (self.now(), self.lock());
+        if let Some(project) = cloud.projects.get_mut(asked.project) {
+            project.ghosts.retain(|(until, _)| now < *until);
+        }
+        let view = asked.view(&cloud, now);
+        let mut things = list(&view, kind);
+        let filters = filters(asked.query);
+        things.retain(|thing| filters.iter().all(|(key, value)| fits(thing, key, value)));
+        serve::json(StatusCode::OK, &Value::Array(things))
     }
 
     fn create(&self, asked: &Asked<'_>, kind: Kind<'_>, body: &Bytes) -> OrRefusal<Response<Body>> {

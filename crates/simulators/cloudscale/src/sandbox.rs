@@ -195,6 +195,7 @@ fn seen(info: BalancerInfo, machines: &BTreeMap<IpAddr, String>) -> Balancer {
     Balancer {
         name: info.name,
         addresses: info.vip_addresses.iter().map(ToString::to_string).collect(),
+        owner: String::new(),
         is_made: info.status != BalancerStatus::Changing,
         parts,
         targets,

@@ -4,7 +4,6 @@ use bowline_simulator::control::{Control, ControlResult, added, done};
 use serde_json::{Map, Value, json};
 
 use super::balancers::VERBS as FURTHER;
-use super::history::History;
 use super::kinds::{Kind, list};
 use super::render::View;
 use super::servers::machine_id;
@@ -67,7 +66,6 @@ impl Control for Cloudscale {
     fn reset(&self) -> ControlResult {
         let gone = self.servers();
         *self.lock() = Self::empty(&self.world, &self.config);
-        *self.history() = History::default();
         for machine in gone {
             self.world.machines.destroy(&machine_id(&machine.uuid));
         }

@@ -176,6 +176,7 @@ fn seen(info: BalancerInfo, instances: &[InstanceInfo]) -> Balancer {
         .map(|it| format!("service {}/{}", it.protocol, it.port))
         .collect();
     Balancer {
+        owner: String::new(),
         is_made: info.state != "creating",
         addresses: BTreeSet::from([info.ip.to_string()]),
         name: info.name,

@@ -148,12 +148,26 @@ impl SimulatedCloud for Simulated {
         Ok(self.cloud.destroy(machine)?)
     }
 
+    fn crowd(&self, count: usize) -> Result<()> {
+        for number in 0..count {
+            let spec = MachineSpec::named(&format!("crowd-{number}")).networks(&[]);
+            self.cloud.add_machine(&spec)?;
+        }
+        Ok(())
+    }
+
     fn balancers(&self) -> Balancers {
         let machines = self.cloud.machines();
         let mut all = names(&machines);
-        let appliances = machines.iter().filter(|it| it.tag("bowline.uid").is_some());
+        let is_appliance =
+            |it: &&MachineInfo| it.tag("bowline.uid").is_some() && it.state != State::Deleted;
+        let appliances = machines.iter().filter(is_appliance);
         all.extend(appliances.map(|it| (it.id.clone(), self.appliance(it, &machines))));
         all
+    }
+
+    fn remove_balancer(&self, id: &str) -> Result<()> {
+        Ok(self.cloud.destroy(id)?)
     }
 
     fn routes(&self) -> Option<BTreeMap<String, String>> {
@@ -215,6 +229,7 @@ impl Simulated {
             .filter(|it| it.addresses.iter().any(|address| targets.contains(address)));
         Balancer {
             name: format!("machine {}", machine.name),
+            owner: machine.tag("bowline.uid").unwrap_or_default().to_owned(),
             addresses: machine.addresses.iter().cloned().collect(),
             is_made: machine.state == State::Running,
             parts: entries
