@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
 use bowline_http::{CallError, HttpClient, Route};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -114,17 +115,41 @@ impl Api {
 
     /// The end of an item. One that is not there is at its end; a 404 alone does not say so: whoever may not delete may
     /// get that, too.
-    async fn remove(&self, route: Route) -> Result<(), CallError> {
+    async fn remove(&self, route: Route) -> Result<Removed, CallError> {
         let refusal = match self.http.delete(route.clone()).send().await {
             Err(error) if error.kind() == CloudErrorKind::NotFound => error,
-            other => return other.map(|_| ()),
+            other => return other.map(|_| Removed::Now),
         };
         match self.http.get(route).send().await {
-            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(Removed::Before(refusal)),
             Ok(_) => Err(refusal.with_kind(CloudErrorKind::Unknown)),
             Err(error) => Err(error),
         }
     }
+
+    /// The same where a list shows what there is: whoever may not see an item gets a 404 about it, too.
+    async fn remove_from(&self, all: Route, route: Route, id: Uuid) -> Result<(), CallError> {
+        #[derive(Deserialize)]
+        struct Listed {
+            uuid: Uuid,
+        }
+        let Removed::Before(refusal) = self.remove(route).await? else {
+            return Ok(());
+        };
+        let reply = self.http.get(all).send().await;
+        let listed: Vec<Listed> = reply.map_err(about_a_collection)?.json()?;
+        if listed.iter().any(|it| it.uuid == id) {
+            return Err(refusal.with_kind(CloudErrorKind::Unknown));
+        }
+        Ok(())
+    }
+}
+
+/// What became of an item.
+enum Removed {
+    Now,
+    /// It was not there, as this answer to its deletion says.
+    Before(CallError),
 }
 
 /// Calls about items of one kind: where all of them are, and one by its id; then the names of list
@@ -155,7 +180,8 @@ macro_rules! calls {
             })?
 
             pub(crate) async fn $delete(&self, id: Uuid) -> Result<(), CallError> {
-                self.remove(Route::new($one).with("id", id.to_string())).await
+                let one = Route::new($one).with("id", id.to_string());
+                self.remove_from(Route::new($all), one, id).await
             }
         }
     )*};

@@ -62,6 +62,23 @@ async fn cloudscale_case_63_a_load_balancer_that_vanishes_meanwhile_is_deleted_w
 }
 
 #[scenario]
+async fn what_a_list_shows_is_not_gone_whatever_is_answered_about_its_id(test: ServiceHarness) {
+    test.serve().await;
+    // Whoever may not see an item gets a 404 about it.
+    let id = test.balancer().uuid;
+    let blind = Rule::new(status(404)).server("cloudscale").named("blind");
+    let blind = test.fault(blind.on("*", &format!("/v1/load-balancers/{id}")));
+    test.delete_service("web").await;
+    blind.struck(3).await;
+    test.settle().await;
+    assert_eq!(test.cloud.balancers().len(), 1);
+    assert_eq!(finalizers(&test.service("web")), [FINALIZER]);
+    test.world.faults.remove("blind");
+    test.until_service_gone("web").await;
+    assert_eq!(test.cloud.balancers(), []);
+}
+
+#[scenario]
 async fn cloudscale_case_81_what_is_gone_already_is_not_deleted(test: ServiceHarness) {
     test.serve().await;
     let mark = test.mark();
