@@ -137,7 +137,9 @@ impl Server {
         let address = SocketAddr::new(options.bind_address, options.port);
         let listener = listen(address, options.share_port)
             .map_err(|source| ServingError::Listen { address, source })?;
-        Self::on(listener, options, parts).await.map(Some)
+        let server = Self::on(listener, options, parts).await?;
+        tracing::info!(%address, "serving securely");
+        Ok(Some(server))
     }
 
     /// Prepares everything on a listener that exists already, whatever port the options name.

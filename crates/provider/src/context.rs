@@ -166,6 +166,19 @@ pub trait SecretReader: Send + Sync {
     ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>>;
 }
 
+/// A cluster without Secrets.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSecrets;
+
+impl SecretReader for NoSecrets {
+    fn follow<'a>(
+        &'a self,
+        request: SecretRequest<'a>,
+    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>> {
+        Box::pin(async move { Err(format!("there is no Secret {}", request.name).into()) })
+    }
+}
+
 /// The families of one cloud's metrics.
 #[derive(Clone, Debug)]
 pub struct CloudRegistry(Arc<Mutex<Registry>>);

@@ -25,8 +25,8 @@ use bowline_core::{BoxFuture, Cloud, Node, NodeMatch};
 use serde_json::{Map, Value};
 
 pub use context::{
-    BuildError, CloudRegistry, FollowedSecret, ProviderContext, SecretContent, SecretReader,
-    SecretRequest,
+    BuildError, CloudRegistry, FollowedSecret, NoSecrets, ProviderContext, SecretContent,
+    SecretReader, SecretRequest,
 };
 pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
 pub use migration::{MigrateError, Migration, Original};

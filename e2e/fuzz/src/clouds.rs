@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BalancerRequest, BoxFuture, Claim, Cloud, CloudError, CloudName, ClusterMarks, DraftError,
-    Goal, Instance, Lookup, MachineAnswer, Node, PreparedPlan, Service, StepOutcome, routes,
+    BalancerRequest, Claim, Cloud, CloudError, CloudName, ClusterMarks, DraftError, Goal, Instance,
+    Lookup, MachineAnswer, Node, PreparedPlan, Service, StepOutcome, routes,
 };
 use bowline_http::{Clock, Connector, Pipes, Random};
-use bowline_provider::{
-    CloudRegistry, FollowedSecret, ProviderContext, ProviderInput, ProviderKind, SecretReader,
-    SecretRequest,
-};
+use bowline_provider::{CloudRegistry, NoSecrets, ProviderContext, ProviderInput, ProviderKind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -353,16 +350,4 @@ fn no_secret_in(error: &CloudError) {
 
 fn shows_no_secret(text: &str) {
     assert!(!text.contains(SECRET), "a secret is in the text: {text}");
-}
-
-/// The Secrets of a cluster: nobody here asks for one.
-struct NoSecrets;
-
-impl SecretReader for NoSecrets {
-    fn follow<'a>(
-        &'a self,
-        request: SecretRequest<'a>,
-    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Err(format!("there is no Secret {}", request.name).into()) })
-    }
 }

@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use bowline_core::{AddressKind, NodeAddress, Power};
 use bowline_http::{Clock, Connector, Pipes, Random};
-use bowline_provider::{BuildError, CloudRegistry, FollowedSecret, ProviderContext};
-use bowline_provider::{SecretReader, SecretRequest, Severity};
+use bowline_provider::{BuildError, CloudRegistry, NoSecrets, ProviderContext, Severity};
 use serde_json::json;
 
 use super::*;
@@ -20,18 +19,6 @@ machines:
 - {name: rack-2, providerID: metal://serial-2, state: stopped}
 - {name: rack-3, gone: true}
 ";
-
-/// There are none.
-struct NoSecrets;
-
-impl SecretReader for NoSecrets {
-    fn follow<'a>(
-        &'a self,
-        request: SecretRequest<'a>,
-    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Err(format!("there is no Secret {}", request.name).into()) })
-    }
-}
 
 struct Harness {
     _folder: tempfile::TempDir,

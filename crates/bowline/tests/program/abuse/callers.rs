@@ -1,14 +1,13 @@
 //! Callers of the serving port who send more than anybody should take.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_http::{Connector, ProxyRules, Stream, Tls};
 use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN};
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::harness::{Harness, PATIENCE, end};
+use crate::harness::{Harness, end, logged};
 use crate::manager::{asked, free_port};
 use crate::process::{Running, bowline};
 
@@ -68,8 +67,7 @@ async fn a_thousand_callers_who_send_without_end_cost_little_memory() {
         .arg(harness.flag("kubeconfig", "admin"))
         .env("CLOUDSCALE_API_URL", format!("{url}/v1/"))
         .env("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
-    let running = Running::start(command);
-    until_serving(port).await;
+    let running = logged(Running::start(command), &["serving securely"]).await;
     for (what, first, again) in manners() {
         let (first, again): (Arc<str>, Arc<str>) = (first.into(), again.into());
         let callers = (0..CALLERS).map(|_| {
@@ -94,17 +92,6 @@ async fn a_thousand_callers_who_send_without_end_cost_little_memory() {
     assert!(peak <= BOUND, "peak memory {peak} MB, bound {BOUND} MB");
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-}
-
-/// Waits until somebody answers there.
-async fn until_serving(port: u16) {
-    let waiting = async {
-        while connect(port).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let served = tokio::time::timeout(PATIENCE, waiting).await;
-    served.expect("nobody serves that port");
 }
 
 /// Sends until it is cut off or has sent all, without ever reading; gives how much.
