@@ -115,7 +115,7 @@ pub struct Question {
     pub ranges: Vec<IpNet>,
     /// The nodes of this cloud, by name. One that cannot be read is as it was last known.
     pub nodes: Vec<Arc<Node>>,
-    /// All others: of other clouds, or not known to be anybody's yet.
+    /// Those that are not known to be anybody's yet. Nodes of other clouds are not among them.
     pub others: Vec<Arc<Node>>,
 }
 

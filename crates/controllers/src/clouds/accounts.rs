@@ -107,6 +107,17 @@ impl Accounts {
         notes.collect()
     }
 
+    /// Accounts of these clouds that were proven under another name, which is not configured any more: that name, and the
+    /// one of today.
+    pub(crate) fn renamed(&self, clouds: &[Arc<dyn Cloud>]) -> BTreeMap<CloudName, CloudName> {
+        let all = clouds.iter().flat_map(|cloud| {
+            let key = AccountKey::of(cloud).into_iter();
+            let names = key.flat_map(|key| self.former_names(key, clouds));
+            names.filter_map(|name| Some((CloudName::parse(&name).ok()?, cloud.name().clone())))
+        });
+        all.collect()
+    }
+
     /// Under which names that account is noted that are not those of these clouds.
     fn former_names(&self, key: AccountKey, clouds: &[Arc<dyn Cloud>]) -> Vec<String> {
         let notes = self.0.notes.all().into_iter();

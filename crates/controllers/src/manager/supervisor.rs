@@ -105,7 +105,10 @@ impl<'a> Supervisor<'a> {
         loop {
             let active_config = active_configs.take();
             let rules = Arc::new(active_config.rules.clone());
-            let renamed = &active_config.renamed;
+            // One that left and came back has another name than its nodes remember.
+            let mut renamed = manager.metrics.accounts.renamed(&active_config.clouds);
+            renamed.extend(active_config.renamed.clone());
+            let renamed = &renamed;
             self.guards.rename(renamed);
             self.allowances.rename(renamed);
             self.targets.rename(renamed);

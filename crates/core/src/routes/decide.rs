@@ -17,9 +17,10 @@ use crate::{Node, NodeAddress, NodeOwner};
 pub struct RouteNodes {
     /// Those of this cloud that can be read, by name.
     pub own: BTreeMap<String, Arc<Node>>,
-    /// All others: of other clouds, nobody's yet, or not to be read and then as they were last known.
-    /// What they have is not ours to change.
+    /// Nobody's yet, or not to be read and then as they were last known. What they have is not ours to change.
     pub others: BTreeMap<String, Arc<Node>>,
+    /// Of other clouds: their ranges are not ours to change, but no route of this cloud leads to their machines.
+    pub foreign: BTreeMap<String, Arc<Node>>,
     /// Nodes that cannot be read and never could: what they have is not known.
     pub unknown: BTreeSet<String>,
 }
@@ -35,10 +36,10 @@ impl RouteNodes {
         for node in readable {
             let to = match node_owner(node) {
                 NodeOwner::Own => &mut sorted.own,
-                NodeOwner::Foreign
-                | NodeOwner::Unidentified
-                | NodeOwner::Open
-                | NodeOwner::Unowned => &mut sorted.others,
+                NodeOwner::Foreign => &mut sorted.foreign,
+                NodeOwner::Unidentified | NodeOwner::Open | NodeOwner::Unowned => {
+                    &mut sorted.others
+                }
             };
             to.insert(node.name.clone(), node.clone());
         }
@@ -62,11 +63,13 @@ impl RouteNodes {
     }
 
     fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.others.is_empty()
+        self.own.is_empty() && self.others.is_empty() && self.foreign.is_empty()
     }
 
     fn is_another(&self, name: &str) -> bool {
-        self.others.contains_key(name) || self.unknown.contains(name)
+        self.others.contains_key(name)
+            || self.foreign.contains_key(name)
+            || self.unknown.contains(name)
     }
 }
 
@@ -247,7 +250,7 @@ pub fn decide(
         nodes,
         survey,
         wanted: &wanted,
-        foreign: ranges_of(nodes.others.values()),
+        foreign: ranges_of(nodes.others.values().chain(nodes.foreign.values())),
     };
     let mut changes: BTreeMap<TableSlot, RouteChange> = BTreeMap::new();
     let mut in_place: BTreeSet<(TableSlot, String)> = BTreeSet::new();

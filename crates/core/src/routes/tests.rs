@@ -490,7 +490,8 @@ proptest! {
         for removal in first.changes.iter().flat_map(|it| &it.removals) {
             prop_assert!(removal.route.destination.starts_with("10.120."));
             if let Target::Node(name) = &removal.route.target {
-                let is_other = nodes.others.contains_key(name);
+                let is_other =
+                    nodes.others.contains_key(name) || nodes.foreign.contains_key(name);
                 prop_assert!(!is_other || removal.why == Why::Taken);
                 prop_assert!(!nodes.unknown.contains(name));
             }
