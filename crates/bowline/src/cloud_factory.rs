@@ -6,11 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use bowline_controllers::clients::Clients;
-use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, NODE_IPAM, Options};
 use bowline_core::{Cloud, CloudName, error_chain};
-use bowline_http::{Clock, Connector, Random};
 use bowline_provider::{BuildError, CloudRegistry, ConfigFile, ProviderContext, ProviderInput};
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -19,7 +16,7 @@ use tracing::warn;
 use crate::config::{CloudEntry, Configuration, Missing, Reference, Resolved, Resolver, check};
 use crate::placeholder_cloud::PlaceholderCloud;
 use crate::providers::{self, Environment};
-use crate::run;
+use crate::run::{self, Outside};
 use crate::secrets::{ClusterSecrets, Patience};
 
 /// Variables that say which pod this is, and nothing about a cloud.
@@ -73,16 +70,8 @@ impl BuiltCloud {
 
 /// Where clouds are built.
 pub(crate) struct CloudFactory {
-    /// The environment of the process.
-    pub(crate) environment: Environment,
-    /// How clouds reach their APIs.
-    pub(crate) connector: Connector,
-    /// The time of day.
-    pub(crate) clock: Clock,
-    /// Jitter.
-    pub(crate) random: Random,
-    /// Clients of the cluster, for credentials that are kept there.
-    pub(crate) clients: Clients,
+    /// Credentials may be kept in the cluster.
+    pub(crate) outside: Outside,
     /// Whether credentials that are not there yet are waited for.
     pub(crate) patience: Patience,
     /// Those that are in use.
@@ -98,7 +87,7 @@ impl CloudFactory {
             provider: providers::named(&options.cloud.provider)?.name,
             input: ProviderInput {
                 file: (!file.is_empty()).then(|| ConfigFile::Path(file.into())),
-                environment: bowline_provider::Environment::of(self.environment.clone()),
+                environment: bowline_provider::Environment::of(self.outside.environment.clone()),
                 flags: options.cloud.own.clone(),
             },
             needs_machines: needs_machines(options),
@@ -111,8 +100,8 @@ impl CloudFactory {
     /// Gets the secrets of a configuration; those in Secrets that are known already are not asked for.
     pub(crate) fn resolver(&self, known: Resolved) -> Resolver {
         Resolver {
-            environment: self.environment.clone(),
-            client: Some(self.clients.root(run::SECRETS)),
+            environment: self.outside.environment.clone(),
+            client: Some(self.outside.clients.root(run::SECRETS)),
             known,
         }
     }
@@ -159,7 +148,8 @@ impl CloudFactory {
     }
 
     /// Uses these from now on.
-    pub(crate) fn use_them(&mut self, clouds: Vec<BuiltCloud>, metrics: &Metrics) {
+    pub(crate) fn use_them(&mut self, clouds: Vec<BuiltCloud>) {
+        let metrics = &self.outside.metrics;
         metrics.show_clouds(clouds.iter().map(|it| it.registry.clone()).collect());
         self.clouds = clouds;
     }
@@ -309,14 +299,14 @@ impl CloudFactory {
     }
 
     async fn make(&self, mut spec: CloudSpec) -> Result<BuiltCloud> {
-        let provider = providers::named(spec.provider)?;
+        let (outside, provider) = (&self.outside, providers::named(spec.provider)?);
         let registry = CloudRegistry::new(spec.name.as_ref().map(CloudName::as_str));
         let name = match &spec.name {
             Some(name) => name.clone(),
             None => providers::default_name(provider)?,
         };
         if spec.name.is_some() {
-            let process = self.environment.clone();
+            let process = outside.environment.clone();
             let pod: Environment =
                 Arc::new(move |name| process(name).filter(|_| POD.contains(&name)));
             spec.input.environment = spec.input.environment.or(pod);
@@ -324,11 +314,11 @@ impl CloudFactory {
         let context = ProviderContext {
             name,
             input: spec.input.clone(),
-            connector: self.connector.clone(),
-            clock: self.clock.clone(),
-            random: self.random.clone(),
+            connector: outside.connector.clone(),
+            clock: outside.clock.clone(),
+            random: outside.random.clone(),
             metrics: registry.clone(),
-            secrets: Arc::new(ClusterSecrets::new(&self.clients, &self.random)),
+            secrets: Arc::new(ClusterSecrets::new(&outside.clients, &outside.random)),
             cluster_name: spec.cluster_name.clone(),
             needs_machines: spec.needs_machines,
             waits_for_secrets: self.patience == Patience::Endless,

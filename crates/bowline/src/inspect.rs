@@ -7,7 +7,6 @@ use anyhow::{Result, bail};
 use bowline_controllers::election::Fence;
 use bowline_controllers::options::{self, Options, Request};
 use bowline_core::ServiceKey;
-use bowline_http::Clock;
 
 use crate::config::{self, Configuration};
 use crate::providers::{self, Environment};
@@ -110,12 +109,13 @@ pub(crate) async fn connect(
         providers::named(&options.cloud.provider)?;
     }
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
-    let clock = Clock::system();
+    let (outside, _) = run::reach(program, options, environment).await?;
     let settings = (options, configuration);
-    let reached = run::reach(program, settings, environment, &clock, Patience::None).await?;
+    let connections = Connections::open(outside, settings, Patience::None).await?;
     let observing = Fence::observing();
-    let client = reached.clients.for_controller(identity, &observing).await?;
-    Ok((reached, client))
+    let client = connections.clients().for_controller(identity, &observing);
+    let client = client.await?;
+    Ok((connections, client))
 }
 
 /// The Service that is meant; without a namespace, one of that.

@@ -1,6 +1,7 @@
 //! One cloud controller manager for Kubernetes, for several clouds at once.
 //!
-//! The program is [`main`]. It is a library only so that fuzzing can read configurations as the program does.
+//! The program is [`main`]. It is a library only so that fuzzing can read configurations as the program does, and the storm
+//! can run managers as it does.
 
 mod cli;
 mod cloud_factory;
@@ -27,3 +28,4 @@ mod simulators;
 
 pub use cli::main;
 pub use config::problems_of;
+pub use run::{Outside, manager};

@@ -10,12 +10,10 @@
 #[cfg(all(test, feature = "sandbox"))]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use bowline_controllers::manager::SetVerbosity;
-use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{CommandLine, FLAGS, Values};
 use bowline_controllers::{ActiveConfig, ActiveConfigChanger};
 use bowline_core::error_chain;
@@ -58,8 +56,6 @@ pub(crate) struct ReloadParts {
     pub(crate) factory: CloudFactory,
     /// Changes the manager's active configuration.
     pub(crate) changer: ActiveConfigChanger,
-    /// Where clouds count.
-    pub(crate) metrics: Arc<Metrics>,
     /// How much is logged.
     pub(crate) set_verbosity: SetVerbosity,
 }
@@ -266,7 +262,7 @@ impl Reload {
             generation = active_config.generation,
             "the configuration has changed: {summary}"
         );
-        self.parts.factory.use_them(clouds, &self.parts.metrics);
+        self.parts.factory.use_them(clouds);
         self.parts.changer.change(active_config);
         Ok(Looked::Changed)
     }

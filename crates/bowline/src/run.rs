@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_config};
 use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, Metrics};
@@ -11,6 +11,8 @@ use bowline_controllers::options::{self, CommandLine, Options, Request};
 use bowline_controllers::{ActiveConfig, ActiveConfigs};
 use bowline_core::{BalancerRules, Cloud};
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -75,7 +77,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     }
 }
 
-/// What a manager is reported.
+/// What a manager is started with.
 pub(crate) struct Launch {
     /// How it was called.
     pub(crate) invocation: Invocation,
@@ -126,6 +128,69 @@ async fn build(
     environment: Environment,
     set_verbosity: SetVerbosity,
 ) -> Result<(Manager, Option<Reload>)> {
+    let (program, options) = (&job.invocation.program, &job.line.options);
+    let (outside, proxies) = reach(program, options, environment).await?;
+    let (clock, metrics) = (outside.clock.clone(), outside.metrics.clone());
+    let settings = (options, job.configuration.as_ref());
+    let connections = Connections::open(outside, settings, Patience::Endless).await?;
+    let reviews = reviews(program, options, &proxies, &clock, &metrics).await?;
+    Ok(assemble(job, connections, reviews, set_verbosity))
+}
+
+/// A manager as the program starts it with these arguments, but in another world than that of the process: simulated time,
+/// clouds and API server. What follows its configuration has to run beside it.
+pub async fn manager(
+    arguments: &[String],
+    outside: Outside,
+) -> Result<(Manager, BoxFuture<'static, ()>)> {
+    let (manager, reload) = build_in(outside, arguments).await?;
+    let following = async move {
+        if let Some(reload) = reload {
+            reload.run(None).await;
+        }
+    };
+    Ok((manager, following.boxed()))
+}
+
+/// A manager with these arguments, and what follows its configuration.
+pub(crate) async fn build_in(
+    outside: Outside,
+    arguments: &[String],
+) -> Result<(Manager, Option<Reload>)> {
+    let invocation = Invocation {
+        program: "bowline".to_owned(),
+        provider: None,
+        arguments: arguments.to_vec(),
+    };
+    let (asked, configuration) = invocation.read().map_err(|it| anyhow!(it.join("\n")))?;
+    let line = match asked {
+        Ok(Request::Run(line)) => *line,
+        Ok(_) => bail!("the command line does not run a manager"),
+        Err(wrong) => bail!(wrong.message),
+    };
+    line.options.validate()?;
+    let settings = (&line.options, configuration.as_ref());
+    let connections = Connections::open(outside, settings, Patience::Endless).await?;
+    let job = Launch {
+        invocation,
+        line,
+        configuration,
+    };
+    let set_verbosity: SetVerbosity = Arc::new(|_| Ok(()));
+    Ok(assemble(
+        job,
+        connections,
+        Reviews::default(),
+        set_verbosity,
+    ))
+}
+
+fn assemble(
+    job: Launch,
+    connections: Connections,
+    reviews: Reviews,
+    set_verbosity: SetVerbosity,
+) -> (Manager, Option<Reload>) {
     let Launch {
         invocation,
         line: CommandLine {
@@ -133,64 +198,99 @@ async fn build(
         },
         configuration,
     } = job;
-    let clock = Clock::system();
-    let reported = (&options, configuration.as_ref());
-    let program = invocation.program.clone();
-    let reached = reach(&program, reported, environment, &clock, Patience::Endless).await?;
-    let reviews = reviews(
-        &program,
-        &options,
-        &reached.proxies,
-        &clock,
-        &reached.metrics,
-    )
-    .await?;
     let path = options.cloud.config.clone();
     let rules = rules(configuration.as_ref(), &options);
-    let first = ActiveConfig::first(options, reached.clouds(), rules);
+    let first = ActiveConfig::first(options, connections.clouds(), rules);
     let (changer, active_configs) = ActiveConfigs::beginning_with(first);
+    let outside = connections.factory.outside.clone();
     let manager = Manager {
         active_configs,
-        clients: reached.clients,
+        clients: outside.clients,
         reviews,
-        metrics: reached.metrics.clone(),
-        clock,
-        random: reached.random,
+        metrics: outside.metrics,
+        clock: outside.clock,
+        random: outside.random,
         set_verbosity: set_verbosity.clone(),
     };
     let reload = configuration.map(|configuration| {
         let parts = ReloadParts {
             invocation,
             path,
-            factory: reached.factory,
+            factory: connections.factory,
             changer,
-            metrics: reached.metrics,
             set_verbosity,
         };
         let in_use = InUse {
             text: configuration.text,
-            resolved: reached.resolved,
+            resolved: connections.resolved,
             values,
         };
         Reload::new(parts, in_use)
     });
-    Ok((manager, reload))
+    (manager, reload)
 }
 
-/// Both ends of the work, and what they share.
-pub(crate) struct Connections {
+/// What a manager works with outside its own memory, and where it counts.
+#[derive(Clone)]
+pub struct Outside {
+    /// The environment of the process.
+    pub environment: Environment,
     /// Clients of the cluster.
-    pub(crate) clients: Clients,
+    pub clients: Clients,
+    /// How clouds reach their APIs.
+    pub connector: Connector,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Both ends of the work.
+pub(crate) struct Connections {
     /// Where the clouds were built.
     factory: CloudFactory,
     /// The secrets that the configuration mentions.
     resolved: Resolved,
-    metrics: Arc<Metrics>,
-    proxies: ProxyRules,
-    random: Random,
 }
 
 impl Connections {
+    /// Builds the clouds. One is called only if it has to be asked where its API is. With endless patience, one of several
+    /// clouds that cannot be built now has a placeholder.
+    pub(crate) async fn open(
+        outside: Outside,
+        (options, configuration): (&Options, Option<&Configuration>),
+        patience: Patience,
+    ) -> Result<Self> {
+        let mut factory = CloudFactory {
+            outside,
+            patience,
+            clouds: Vec::new(),
+        };
+        let (clouds, resolved) = match configuration {
+            // The other clouds do not wait for one: what is not there is looked for again while they work.
+            Some(configuration) if patience == Patience::Endless => {
+                factory.patience = Patience::None;
+                factory.begin(configuration, options).await?
+            }
+            Some(configuration) => {
+                let resolver = factory.resolver(Resolved::new());
+                let resolved = resolver.resolve(&configuration.clouds).await?;
+                let secrets = (&resolved, [].as_slice());
+                let clouds = factory.build(configuration, secrets, options).await?;
+                (clouds, resolved)
+            }
+            None => (vec![factory.build_named(options).await?], Resolved::new()),
+        };
+        factory.use_them(clouds);
+        Ok(Self { factory, resolved })
+    }
+
+    /// Clients of the cluster.
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.factory.outside.clients
+    }
+
     pub(crate) fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
         let clouds = self.factory.clouds.iter();
         clouds.map(|it| it.cloud.clone()).collect()
@@ -231,18 +331,13 @@ pub(crate) fn rules(configuration: Option<&Configuration>, options: &Options) ->
     rules
 }
 
-/// Sets up the ways to the cluster and to the clouds. The cluster is called only for credentials that are there, a
-/// cloud only if it has to be asked where its API is. With endless patience, one of several clouds that cannot be built now
-/// has a placeholder.
+/// The ways out of this process, and proxies on them. Nobody is called.
 pub(crate) async fn reach(
     program: &str,
-    (options, configuration): (&Options, Option<&Configuration>),
+    options: &Options,
     environment: Environment,
-    clock: &Clock,
-    patience: Patience,
-) -> Result<Connections> {
-    let random = Random::from_system();
-    let metrics = Metrics::new();
+) -> Result<(Outside, ProxyRules)> {
+    let (clock, metrics) = (Clock::system(), Metrics::new());
     metrics.build_info(&build_info());
     let proxies = ProxyRules::from_environment(|name| environment(name))?;
     let client = &options.client;
@@ -256,43 +351,20 @@ pub(crate) async fn reach(
         client.use_service_account_credentials,
     );
     let tls = Tls::new().environment(|name| environment(name)).build()?;
-    let mut factory = CloudFactory {
+    let outside = Outside {
         environment,
-        connector: Connector::real(tls, proxies.clone()),
-        clock: clock.clone(),
-        random: random.clone(),
-        clients: clients.clone(),
-        patience,
-        clouds: Vec::new(),
-    };
-    let (clouds, resolved) = match configuration {
-        // The other clouds do not wait for one: what is not there is looked for again while they work.
-        Some(configuration) if patience == Patience::Endless => {
-            factory.patience = Patience::None;
-            factory.begin(configuration, options).await?
-        }
-        Some(configuration) => {
-            let resolver = factory.resolver(Resolved::new());
-            let resolved = resolver.resolve(&configuration.clouds).await?;
-            let secrets = (&resolved, [].as_slice());
-            let clouds = factory.build(configuration, secrets, options).await?;
-            (clouds, resolved)
-        }
-        None => (vec![factory.build_named(options).await?], Resolved::new()),
-    };
-    factory.use_them(clouds, &metrics);
-    Ok(Connections {
         clients,
-        factory,
-        resolved,
+        connector: Connector::real(tls, proxies.clone()),
+        clock,
+        random: Random::from_system(),
         metrics,
-        proxies,
-        random,
-    })
+    };
+    Ok((outside, proxies))
 }
 
 /// The identity of the client that reads secrets of the configuration.
 pub(crate) const SECRETS: &str = "configuration";
+
 /// Clients for reviews: of their own kubeconfig, else of the pod, else none.
 async fn reviews(
     program: &str,

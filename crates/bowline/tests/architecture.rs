@@ -78,11 +78,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "e2e/storm",
         &[
+            "crates/bowline",
             "crates/controllers",
             "crates/core",
             "crates/http",
-            "crates/provider",
-            "crates/providers/*",
             "crates/simulator",
             "crates/simulator-kubernetes",
             "crates/simulators/*",

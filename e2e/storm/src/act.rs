@@ -52,6 +52,9 @@ pub enum Act {
     PowerOff(Machine),
     PowerOn(Machine),
     Destroy(Machine),
+    /// Somebody else makes so many machines in the account of that cloud that lists have a second page, which shifts
+    /// whenever a machine of the first one goes.
+    Crowd(u8),
     /// A person sets or removes the exclusion label of a Node.
     Exclude(Machine, bool),
     /// A tenant asks for a load balancer of that cloud, with so many ports.
@@ -114,6 +117,19 @@ pub enum Act {
     Swap(u8),
     /// The configuration is read again, and that cloud has another name.
     Rename(u8),
+    /// Somebody breaks the configuration, or what it says about that cloud.
+    Break(u8, Broken),
+}
+
+/// How a configuration is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    Syntax,
+    UnknownKey,
+    /// The file with credentials is away.
+    NoSecret,
+    /// Something else is in it.
+    OtherSecret,
 }
 
 /// How a tenant names a load balancer.
@@ -143,7 +159,7 @@ impl Act {
         let cloud = one_of(clouds.into());
         let machine = Machine(cloud, one_of(MACHINES));
         let (service, replica) = (one_of(SERVICES), one_of(replicas.into()));
-        match random.below(66) {
+        match random.below(69) {
             0..5 => Self::Boot(machine),
             5..7 => Self::PowerOff(machine),
             7..9 => Self::PowerOn(machine),
@@ -192,7 +208,17 @@ impl Act {
                 ];
                 Self::Certify(machine, all[usize::from(one_of(4))])
             }
-            _ => Self::Misreport(machine),
+            65 => Self::Misreport(machine),
+            66..68 => {
+                let all = [
+                    Broken::Syntax,
+                    Broken::UnknownKey,
+                    Broken::NoSecret,
+                    Broken::OtherSecret,
+                ];
+                Self::Break(cloud, all[usize::from(one_of(4))])
+            }
+            _ => Self::Crowd(cloud),
         }
     }
 
@@ -208,7 +234,8 @@ impl Act {
             3 => Wrong::Status(401),
             4 => Wrong::Status(409),
             5 => Wrong::Status(429),
-            6 => Wrong::Status(404),
+            // What the API server does not find is not there.
+            6 if !is_kubernetes => Wrong::Status(404),
             7 => Wrong::Throttled(1 + one_of(20)),
             8 => Wrong::Reset,
             9 | 10 => Wrong::LostAnswer,

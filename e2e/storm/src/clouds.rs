@@ -1,18 +1,12 @@
-//! The clouds of a storm: each a simulator and the provider for it, as the program has them.
+//! The clouds of a storm: each a simulator, and what is said about it in a configuration.
 
+use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use bowline_core::{BoxFuture, Cloud as Provider, CloudName};
-use bowline_http::Connector;
-use bowline_provider::{
-    CloudRegistry, FollowedSecret, ProviderContext, ProviderInput, ProviderKind, SecretReader,
-    SecretRequest, first_document,
-};
+use bowline_core::CloudName;
 use bowline_simulator::World;
 use bowline_simulator::sandbox::{Account, Place, Running, Section, SimulatedCloud, SimulatorKind};
-use serde_json::Value;
 
 use crate::act::Claim;
 use crate::invariants::FOREIGN;
@@ -47,7 +41,7 @@ type Annotation = (&'static str, &'static [&'static str]);
 impl Kind {
     /// The name of its provider.
     pub fn name(self) -> &'static str {
-        self.provider().name
+        self.simulator().server.name
     }
 
     /// The kind of that name.
@@ -72,24 +66,26 @@ impl Kind {
         }
     }
 
-    fn provider(self) -> &'static ProviderKind {
-        match self {
-            Self::Cloudscale => &bowline_cloudscale::KIND,
-            Self::Exoscale => &bowline_exoscale::KIND,
-            Self::Static => &bowline_static::KIND,
-            Self::Talos => &bowline_talos::KIND,
-            Self::Triton => &bowline_triton::KIND,
-            Self::Xenorchestra => &bowline_xenorchestra::KIND,
-        }
-    }
-
     /// Whether several accounts of it can be in one cluster.
     pub(crate) fn has_accounts(self) -> bool {
         // Machines of Talos are called at their own addresses.
         self != Self::Talos
     }
 
-    /// Whether its load balancers are looked at. Triton's are DNS names of machines, which have no owner of their own.
+    /// Settings beside those that tell where it is: lines that follow them.
+    fn further_settings(self, has_ranges: bool) -> &'static str {
+        match self {
+            Self::Exoscale => "  sksAgentRunners: [node-csr-validation]\n",
+            Self::Triton if has_ranges => concat!(
+                "loadBalancer:\n  mode: clb\n  clbPackage: g4-highcpu-1G\n",
+                "routes:\n  enabled: true\n"
+            ),
+            Self::Triton => "loadBalancer:\n  mode: clb\n  clbPackage: g4-highcpu-1G\n",
+            _ => "",
+        }
+    }
+
+    /// Whether it has load balancers.
     pub(crate) fn has_balancers(self) -> bool {
         !self.annotations().is_empty()
     }
@@ -144,7 +140,15 @@ impl Kind {
                     &["a", "b", ""],
                 ),
             ],
-            Self::Static | Self::Talos | Self::Triton | Self::Xenorchestra => &[],
+            Self::Triton => &[
+                ("cloud.tritoncompute/max_rs", &["64", "128", "1"]),
+                ("cloud.tritoncompute/protocol", &["tcp", "http", "smoke"]),
+                (
+                    "cloud.tritoncompute/timeouts",
+                    &["connect:5000", "client:60000", "soon"],
+                ),
+            ],
+            Self::Static | Self::Talos | Self::Xenorchestra => &[],
         }
     }
 }
@@ -157,21 +161,29 @@ pub(crate) struct Cloud {
     other: Option<Served>,
 }
 
-/// An account, its API, and what its provider is given.
+/// An account, its API, and what is said about it in a configuration.
 struct Served {
     running: Running,
-    input: ProviderInput,
-    /// What nobody may tell: lines of the files of its provider.
-    secrets: Vec<String>,
+    section: Section,
 }
 
-/// As what a cloud is configured.
+/// What is configured about a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum Configured {
     Own,
-    /// With the credentials of the other account.
+    /// With the credentials of another account.
     Swapped,
     Renamed,
+    Not,
+}
+
+/// What clouds of a storm have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    /// Where files of their settings go.
+    pub(crate) folder: &'a Path,
+    /// Whether nodes get pod ranges.
+    pub(crate) has_ranges: bool,
 }
 
 /// Shorter lines may be anywhere.
@@ -181,13 +193,13 @@ const SHORTEST_SECRET: usize = 16;
 const OTHERS: usize = 10;
 
 impl Served {
-    /// Starts it on a pipe of the world. Files of its provider go into that folder.
+    /// Starts it on a pipe of the world.
     async fn start(
         world: &World,
         kind: Kind,
         number: usize,
         name: String,
-        folder: &Path,
+        ground: Ground<'_>,
     ) -> Result<Self> {
         let account = Account {
             name: name.clone(),
@@ -195,21 +207,14 @@ impl Served {
             place: Place::Pipe,
         };
         let running = (kind.simulator().start)(world, account).await?;
-        let section = running.cloud.section(&name, folder);
         running.cloud.add_balancer(FOREIGN)?;
-        let mut input = input(kind.provider(), &section, folder)?;
-        if kind == Kind::Exoscale {
-            let (name, what) = ("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation");
-            input.environment.set(name, Some(what.to_owned()));
+        let mut section = running.cloud.section(&name, ground.folder);
+        let further = kind.further_settings(ground.has_ranges);
+        section.settings.push_str(further);
+        for (file, content) in &section.files {
+            write(&ground.folder.join(file), content)?;
         }
-        Ok(Self {
-            running,
-            input,
-            secrets: match kind {
-                Kind::Static => Vec::new(),
-                _ => secrets(&section),
-            },
-        })
+        Ok(Self { running, section })
     }
 }
 
@@ -220,13 +225,13 @@ impl Cloud {
         kind: Kind,
         number: usize,
         name: &str,
-        folder: &Path,
+        ground: Ground<'_>,
     ) -> Result<Self> {
-        let own = Served::start(world, kind, number, name.to_owned(), folder).await?;
+        let own = Served::start(world, kind, number, name.to_owned(), ground).await?;
         let mut other = None;
         if kind.has_accounts() {
             let name = format!("{name}-other");
-            let served = Served::start(world, kind, OTHERS + number, name, folder).await?;
+            let served = Served::start(world, kind, OTHERS + number, name, ground).await?;
             served.running.cloud.boot("somebody-else")?;
             other = Some(served);
         }
@@ -253,100 +258,63 @@ impl Cloud {
         &self.own.running.recorded_as
     }
 
-    /// What nobody may tell.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
-        [Some(&self.own), self.other.as_ref()]
-            .into_iter()
-            .flatten()
-            .flat_map(|it| &it.secrets)
+    /// Files with credentials: names and contents.
+    fn secret_files(&self) -> impl Iterator<Item = &(String, String)> {
+        let accounts = [Some(&self.own), self.other.as_ref()];
+        let accounts = accounts.into_iter().flatten();
+        // The file of a static cloud is its list of machines.
+        let accounts = accounts.filter(|_| self.kind != Kind::Static);
+        accounts.flat_map(|it| &it.section.files)
     }
 
-    /// Its name in a configuration.
-    pub(crate) fn called(&self, identity: Identity) -> CloudName {
-        match identity {
-            Identity::Own | Identity::Swapped => self.name.clone(),
-            Identity::Renamed => {
-                let name = CloudName::parse(&format!("{}-renamed", self.name));
-                name.unwrap_or_else(|_| self.name.clone())
+    /// What nobody may tell: lines of files with credentials.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let lines = self.secret_files().flat_map(|(_, content)| content.lines());
+        lines
+            .map(str::trim)
+            .filter(|it| it.len() >= SHORTEST_SECRET)
+    }
+
+    /// Writes files with credentials as they should be.
+    pub(crate) fn write_secrets(&self, folder: &Path) -> Result<()> {
+        let mut files = self.secret_files();
+        files.try_for_each(|(file, content)| write(&folder.join(file), content))
+    }
+
+    /// Writes something else into files with credentials, or takes them away.
+    pub(crate) fn break_secrets(&self, folder: &Path, content: Option<&str>) -> Result<()> {
+        for (file, _) in self.secret_files() {
+            let path = folder.join(file);
+            match content {
+                Some(content) => write(&path, content)?,
+                None if path.exists() => std::fs::remove_file(&path)?,
+                None => {}
             }
         }
+        Ok(())
     }
 
-    /// The provider of one manager, which keeps its metrics there.
-    pub(crate) async fn build(
-        &self,
-        world: &World,
-        identity: Identity,
-        metrics: &CloudRegistry,
-    ) -> Result<Arc<dyn Provider>> {
-        let served = match identity {
-            Identity::Own | Identity::Renamed => &self.own,
-            Identity::Swapped => self.other.as_ref().unwrap_or(&self.own),
+    /// Its entry in a configuration, if it is there.
+    pub(crate) fn entry(&self, configured: Configured, selector: Option<String>) -> Option<String> {
+        let (suffix, served) = match configured {
+            Configured::Own => ("", &self.own),
+            Configured::Swapped => ("", self.other.as_ref().unwrap_or(&self.own)),
+            Configured::Renamed => ("-renamed", &self.own),
+            Configured::Not => return None,
         };
-        let context = ProviderContext {
-            name: self.called(identity),
-            input: served.input.clone(),
-            connector: Connector::simulated(world.pipes.clone()),
-            clock: world.clock.clone(),
-            random: world.random.fork(),
-            metrics: metrics.clone(),
-            secrets: Arc::new(NoSecrets),
-            cluster_name: "storm".to_owned(),
-            needs_machines: true,
-            waits_for_secrets: false,
-        };
-        Ok((self.kind.provider().build)(&context).await?)
+        let (name, provider) = (&self.name, self.kind.name());
+        let mut entry = format!("- name: {name}{suffix}\n  provider: {provider}\n");
+        if let Some(selector) = selector {
+            let _ = writeln!(entry, "  nodeSelector: {selector}");
+        }
+        entry.push_str("  settings:\n");
+        for line in served.section.settings.lines() {
+            let _ = writeln!(entry, "    {line}");
+        }
+        Some(entry)
     }
 }
 
-/// What a provider is given by its section of a configuration.
-fn input(provider: &ProviderKind, section: &Section, folder: &Path) -> Result<ProviderInput> {
-    for (file, content) in &section.files {
-        let path = folder.join(file);
-        std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
-    }
-    let mut settings: Value = first_document(&section.settings)?.unwrap_or_default();
-    for setting in settings
-        .as_object_mut()
-        .into_iter()
-        .flat_map(|it| it.values_mut())
-    {
-        resolve(setting)?;
-    }
-    Ok((provider.input)(&settings))
-}
-
-fn secrets(section: &Section) -> Vec<String> {
-    let lines = section
-        .files
-        .iter()
-        .flat_map(|(_, content)| content.lines());
-    let lines = lines
-        .map(str::trim)
-        .filter(|it| it.len() >= SHORTEST_SECRET);
-    lines.map(str::to_owned).collect()
-}
-
-/// Puts secrets where settings name their files.
-fn resolve(setting: &mut Value) -> Result<()> {
-    let Some(fields) = setting.as_object_mut() else {
-        return Ok(());
-    };
-    if let (1, Some(path)) = (fields.len(), fields.get("file").and_then(Value::as_str)) {
-        *setting = std::fs::read_to_string(path)?.trim_end().into();
-        return Ok(());
-    }
-    fields.values_mut().try_for_each(resolve)
-}
-
-/// The Secrets of a cluster: no provider here asks for one.
-struct NoSecrets;
-
-impl SecretReader for NoSecrets {
-    fn follow<'a>(
-        &'a self,
-        request: SecretRequest<'a>,
-    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Err(format!("there is no Secret {}", request.name).into()) })
-    }
+fn write(path: &Path, content: &str) -> Result<()> {
+    std::fs::write(path, content).with_context(|| format!("writing {}", path.display()))
 }

@@ -2,6 +2,7 @@
 //! the managers acts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bowline_core::CLEANUP_FINALIZER;
 use bowline_scenarios::objects::{finalizers, is_uninitialized, text};
@@ -16,10 +17,15 @@ use serde_json::Value;
 /// The load balancers of each cloud, by its name.
 pub(crate) type Seen = BTreeMap<String, Balancers>;
 
+/// The routes of each cloud, by its name: where packets for each range go.
+pub(crate) type Routes = BTreeMap<String, BTreeMap<String, String>>;
+
 /// The name of what is nobody's of this cluster.
 pub(crate) const FOREIGN: &str = "foreign";
 /// What names of managers begin with.
 pub(crate) const MANAGER: &str = "bowline-";
+/// What pod ranges begin with.
+pub(crate) const POD_RANGES: &str = "10.244.";
 /// The path of the lease that managers compete for.
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
@@ -47,11 +53,15 @@ pub(crate) struct Invariants {
     pub(crate) machines: BTreeMap<String, String>,
     /// What belongs to others, as it was first seen.
     foreign: Option<Seen>,
+    /// As they were at the last look.
+    routes: Routes,
     shown: BTreeSet<Shown>,
     /// Nodes that pretend to be others, and which.
     pub(crate) twins: BTreeMap<String, String>,
     /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
     pub(crate) lost: BTreeSet<String>,
+    /// Whether the API server was restored: what it lacks keeps its routes.
+    pub(crate) is_restored: bool,
     /// Requests for certificates, by name.
     pub(crate) asked: BTreeMap<String, Asked>,
     /// Load balancers that somebody else deleted.
@@ -94,11 +104,12 @@ impl Invariants {
         world: &World,
         store: &Store,
         services: &[Value],
-        seen: &Seen,
+        (seen, routes): (&Seen, Routes),
         entries: &[Entry],
     ) {
         let mut broken = self.look_at_objects(world, store, seen);
         broken.extend(Self::look_at_ranges(store));
+        broken.extend(self.look_at_routes(world, store, routes));
         broken.extend(self.look_at_foreign(seen));
         broken.extend(self.look_at_balancers(services, seen));
         broken.extend(entries.iter().filter_map(|it| self.look_at_call(it)));
@@ -109,6 +120,8 @@ impl Invariants {
     pub(crate) fn forget(&mut self, store: &Store, lost: BTreeSet<String>) {
         self.revision = store.revision();
         self.lost.extend(lost);
+        self.is_restored = true;
+        self.routes.clear();
         // Where the lease was restored, it may have been another's.
         self.holder = None;
         self.held_since = None;
@@ -182,11 +195,47 @@ impl Invariants {
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         let mut broken = Vec::new();
         for node in &nodes {
-            let ranges = node["spec"]["podCIDRs"].as_array();
-            for range in ranges.into_iter().flatten().map(text) {
+            for range in pod_ranges(node) {
                 let name = text(&node["metadata"]["name"]);
                 if let Some(other) = taken.insert(range, name) {
                     broken.push(format!("Nodes {other} and {name} have pod range {range}"));
+                }
+            }
+        }
+        broken
+    }
+
+    /// No route goes that a Node needs, and none of somebody else's.
+    fn look_at_routes(&mut self, world: &World, store: &Store, routes: Routes) -> Vec<String> {
+        let nodes = store.with(|state| state.list(kind("Node"), None));
+        let mut broken = Vec::new();
+        for (cloud, before) in std::mem::replace(&mut self.routes, routes) {
+            let is_there = |range: &str, target: &str| {
+                let now = self.routes.get(&cloud).and_then(|it| it.get(range));
+                now.is_some_and(|it| it == target)
+            };
+            for (range, target) in &before {
+                if is_there(range, target) {
+                    continue;
+                }
+                if !range.starts_with(POD_RANGES) {
+                    broken.push(format!(
+                        "the route to {range} in {cloud} is somebody else's"
+                    ));
+                }
+                let needs = |node: &&Arc<Value>| {
+                    let name = text(&node["metadata"]["name"]);
+                    let machine = self.machines.get(name).map_or("", String::as_str);
+                    name.starts_with(&format!("{cloud}."))
+                        && world.machines.power(machine).is_some()
+                        && pod_ranges(node).any(|it| it == range)
+                        && addresses(node).contains(target)
+                };
+                if let Some(node) = nodes.iter().find(needs) {
+                    let name = &node["metadata"]["name"];
+                    broken.push(format!(
+                        "the route to {range} in {cloud} is gone, and Node {name} needs it"
+                    ));
                 }
             }
         }
@@ -241,7 +290,7 @@ impl Invariants {
         for (uid, service) in &wanting {
             let published = published(service);
             for (cloud, all) in seen {
-                for (id, it) in all.iter().filter(|(_, it)| it.name.contains(uid)) {
+                for (id, it) in all.iter().filter(|(_, it)| is_of(it, uid)) {
                     if it.addresses.iter().any(|it| published.contains(it)) {
                         self.shown.insert(Shown {
                             uid: (*uid).to_owned(),
@@ -296,6 +345,20 @@ fn kind(name: &str) -> &'static Resource {
     kinds::by_kind("", "v1", name).expect("a core resource")
 }
 
+/// The pod ranges of a Node.
+pub(crate) fn pod_ranges(node: &Value) -> impl Iterator<Item = &str> {
+    let ranges = node["spec"]["podCIDRs"].as_array();
+    ranges.into_iter().flatten().map(text)
+}
+
+/// The IP addresses that a Node shows.
+pub(crate) fn addresses(node: &Value) -> Vec<String> {
+    let all = node["status"]["addresses"].as_array();
+    let all = all.into_iter().flatten();
+    let all = all.filter(|it| text(&it["type"]).ends_with("IP"));
+    all.map(|it| text(&it["address"]).to_owned()).collect()
+}
+
 /// Whether a Service asks for a load balancer.
 pub(crate) fn wants_balancer(service: &Value) -> bool {
     service["spec"]["type"] == "LoadBalancer" && service["metadata"]["deletionTimestamp"].is_null()
@@ -308,13 +371,18 @@ pub(crate) fn published(service: &Value) -> BTreeSet<String> {
     all.map(|it| text(&it["ip"]).to_owned()).collect()
 }
 
+/// Whether a load balancer was made for the Service of that uid.
+pub(crate) fn is_of(balancer: &Balancer, uid: &str) -> bool {
+    balancer.owner == uid || balancer.name.contains(uid)
+}
+
 /// The load balancers that were made for the Service of that uid: cloud and id.
 pub(crate) fn balancers_of<'a>(
     uid: &'a str,
     seen: &'a Seen,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     seen.iter().flat_map(move |(cloud, all)| {
-        let own = all.iter().filter(move |(_, it)| it.name.contains(uid));
+        let own = all.iter().filter(move |(_, it)| is_of(it, uid));
         own.map(|(id, _)| (cloud.as_str(), id.as_str()))
     })
 }

@@ -1,26 +1,36 @@
-//! The managers of a storm, and what they are configured with.
+//! The managers of a storm, and what they are configured with: a file, as the program has it.
 
-use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use bowline_controllers::manager::CloudRules;
+use anyhow::{Context, Result};
+use bowline::Outside;
+use bowline_controllers::clients::Limits;
 use bowline_controllers::metrics::Metrics;
-use bowline_controllers::{ActiveConfig, ActiveConfigChanger};
-use bowline_core::{Cloud as Provider, CloudName, Selector};
-use bowline_provider::CloudRegistry;
+use bowline_http::{Background, Connector};
 use bowline_scenarios::Replica;
 use tokio::time::Instant;
 
-use crate::clouds::Identity;
+use crate::act::Broken;
+use crate::clouds::Configured;
 use crate::invariants::MANAGER;
 use crate::storm::Storm;
 
 /// The label that node selectors match.
 pub(crate) const SITE: &str = "site";
-/// The command line of managers, but for controllers and lease.
-const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
+/// The command line of managers, but for configuration, controllers and lease.
+const FLAGS: [&str; 3] = [
+    "--secure-port=0",
+    "--leader-elect=true",
+    "--allow-untagged-cloud",
+];
+/// Requests to the API server are not limited, as is the default.
+const LIMITS: Limits = Limits {
+    qps: -1.0,
+    burst: 0,
+};
 /// What died is started again after so long.
 const RESTART: Duration = Duration::from_secs(5);
 /// The controllers of managers that give no pod ranges.
@@ -35,10 +45,9 @@ const RANGES: [&str; 3] = [
 /// A manager that runs.
 struct Running {
     replica: Replica,
-    changer: ActiveConfigChanger,
-    /// The clouds as they are meant to be, whatever is configured now.
-    own: Vec<Arc<dyn Provider>>,
     metrics: Arc<Metrics>,
+    /// What follows its configuration.
+    _following: Background,
 }
 
 /// One of the managers that compete for the lease.
@@ -50,31 +59,6 @@ pub(crate) struct Slot {
     /// When it is started again.
     restart: Option<Instant>,
 }
-
-/// What is configured about a cloud.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Configured {
-    #[default]
-    Own,
-    /// With the credentials of another account.
-    Swapped,
-    Renamed,
-    Not,
-}
-
-impl Configured {
-    fn identity(self) -> Option<Identity> {
-        match self {
-            Self::Own => Some(Identity::Own),
-            Self::Swapped => Some(Identity::Swapped),
-            Self::Renamed => Some(Identity::Renamed),
-            Self::Not => None,
-        }
-    }
-}
-
-/// Clouds in configured order, and what is configured about them.
-type Configuration = (Vec<Arc<dyn Provider>>, CloudRules);
 
 impl Storm {
     /// One more manager, which is not started yet.
@@ -91,112 +75,100 @@ impl Storm {
 
     /// Starts a manager as a new process; one that cannot is started again, as a Deployment does.
     async fn start(&mut self, number: usize) {
-        self.slots[number].restart = Some(Instant::now() + RESTART);
-        let (metrics, mut own) = (Metrics::new(), Vec::new());
-        let mut registries = Vec::new();
-        for at in 0..self.clouds.len() {
-            let registry = CloudRegistry::new(Some(self.clouds[at].name.as_str()));
-            let Ok(built) = self.build(at, Identity::Own, &registry).await else {
-                return;
-            };
-            own.push(built);
-            registries.push(registry);
-        }
-        metrics.show_clouds(registries);
-        let Ok(configuration) = self.configuration(&own).await else {
-            return;
+        let slot = &mut self.slots[number];
+        slot.restart = Some(Instant::now() + RESTART);
+        let (world, metrics) = (&self.cluster.world, Metrics::new());
+        let outside = Outside {
+            environment: Arc::new(|_| None),
+            clients: self.cluster.clients(&slot.config, LIMITS, false, &metrics),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: metrics.clone(),
         };
-        let mut flags = [FLAGS.as_slice(), &self.pace.lease].concat();
-        flags.extend(if self.has_ranges {
+        let controllers = if self.has_ranges {
             RANGES.as_slice()
         } else {
             CONTROLLERS.as_slice()
-        });
+        };
+        let flags = [FLAGS.as_slice(), &self.pace.lease, controllers].concat();
+        let flags = flags.into_iter().map(str::to_owned);
+        let file = format!("--config={}", self.configuration_file().display());
+        let arguments: Vec<String> = flags.chain([file]).collect();
+        let built = bowline::manager(&arguments, outside).await;
         let slot = &mut self.slots[number];
-        let (replica, changer) = self.cluster.replica_of(
-            metrics.clone(),
-            &slot.name,
-            &slot.config,
-            &flags,
-            configuration,
-        );
+        let (manager, following) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                let folder = self.folder.path().display().to_string();
+                let why = format!("{error:#}").replace(&folder, "");
+                let _ = writeln!(self.transcript, "# {} cannot start: {why}", slot.name);
+                return;
+            }
+        };
         slot.restart = None;
         slot.running = Some(Running {
-            replica,
-            changer,
-            own,
+            replica: self.cluster.run_as(&slot.name, manager),
             metrics,
+            _following: Background::start(following),
         });
     }
 
-    async fn build(
-        &self,
-        at: usize,
-        identity: Identity,
-        metrics: &CloudRegistry,
-    ) -> Result<Arc<dyn Provider>> {
-        let world = &self.cluster.world;
-        self.clouds[at].build(world, identity, metrics).await
+    fn configuration_file(&self) -> PathBuf {
+        self.folder.path().join("bowline.yaml")
     }
 
-    /// The clouds that are configured now, of which these are as they are meant to be.
-    async fn configuration(&self, own: &[Arc<dyn Provider>]) -> Result<Configuration> {
-        let (mut clouds, mut selectors) = (Vec::new(), BTreeMap::new());
-        for (at, own) in own.iter().enumerate() {
-            let Some(identity) = self.configured[at].identity() else {
-                continue;
-            };
-            let cloud = match identity {
-                Identity::Own => own.clone(),
-                other => self.build(at, other, &CloudRegistry::new(None)).await?,
-            };
-            if self.has_selectors {
-                let selector = Selector::parse(&format!("{SITE}={}", self.clouds[at].name))?;
-                selectors.insert(cloud.name().clone(), selector);
-            }
-            clouds.push(cloud);
+    /// What managers are configured with now.
+    fn configuration(&self) -> String {
+        let clouds = self.clouds.iter().zip(&self.configured);
+        let entries = clouds.filter_map(|(cloud, configured)| {
+            let selector = self.has_selectors.then(|| format!("{SITE}={}", cloud.name));
+            cloud.entry(*configured, selector)
+        });
+        format!(
+            "services: {{defaultCloud: none}}\nclouds:\n{}",
+            entries.collect::<String>()
+        )
+    }
+
+    /// Writes the configuration, and the files with credentials.
+    pub(crate) fn write_configuration(&self) -> Result<()> {
+        for cloud in &self.clouds {
+            cloud.write_secrets(self.folder.path())?;
         }
-        let rules = CloudRules {
-            selectors,
-            ..CloudRules::default()
-        };
-        Ok((clouds, rules))
+        self.write(&self.configuration())
     }
 
-    /// Configures that of a cloud, and lets managers read their configuration again. There is always one cloud.
-    pub(crate) async fn configure(&mut self, cloud: usize, now: Configured) {
+    fn write(&self, configuration: &str) -> Result<()> {
+        std::fs::write(self.configuration_file(), configuration).context("the configuration")
+    }
+
+    /// Configures that of a cloud. There is always one cloud.
+    pub(crate) fn configure(&mut self, cloud: usize, now: Configured) -> Result<()> {
         let others = self.configured.iter().enumerate();
         let mut others = others.filter(|(at, _)| *at != cloud);
         let is_last = others.all(|(_, it)| *it == Configured::Not);
         if now == Configured::Not && is_last {
-            return;
+            return Ok(());
         }
-        let before = std::mem::replace(&mut self.configured[cloud], now);
-        self.reload(cloud, before).await;
+        self.configured[cloud] = now;
+        self.write_configuration()
     }
 
     /// Everything is configured as it is meant to be.
-    pub(crate) async fn configure_all(&mut self) {
-        for cloud in 0..self.clouds.len() {
-            self.configure(cloud, Configured::Own).await;
-        }
+    pub(crate) fn configure_all(&mut self) -> Result<()> {
+        self.configured.fill(Configured::Own);
+        self.write_configuration()
     }
 
-    async fn reload(&mut self, cloud: usize, before: Configured) {
-        let mut renamed = BTreeMap::new();
-        if let (Some(before), Some(now)) = (before.identity(), self.configured[cloud].identity()) {
-            let cloud = &self.clouds[cloud];
-            let (before, now) = (cloud.called(before), cloud.called(now));
-            if before != now {
-                renamed.insert(before, now);
-            }
-        }
-        for slot in &self.slots {
-            if let Some(running) = &slot.running {
-                // One whose clouds cannot be built now goes on with what it has.
-                if let Ok(configuration) = self.configuration(&running.own).await {
-                    running.change(configuration, renamed.clone());
-                }
+    /// Somebody makes a mistake in the configuration, or in what it says about that cloud.
+    pub(crate) fn break_configuration(&self, cloud: usize, how: Broken) -> Result<()> {
+        match how {
+            Broken::Syntax => self.write(&format!("{}]", self.configuration())),
+            Broken::UnknownKey => self.write(&format!("{}surprise: 1\n", self.configuration())),
+            Broken::NoSecret => self.clouds[cloud].break_secrets(self.folder.path(), None),
+            Broken::OtherSecret => {
+                self.clouds[cloud].break_secrets(self.folder.path(), Some("no secret\n"))
             }
         }
     }
@@ -234,18 +206,5 @@ impl Storm {
     pub(crate) fn metrics(&self) -> String {
         let running = self.slots.iter().filter_map(|it| it.running.as_ref());
         running.map(|it| it.metrics.text()).collect()
-    }
-}
-
-impl Running {
-    fn change(&self, (clouds, rules): Configuration, renamed: BTreeMap<CloudName, CloudName>) {
-        let present = self.changer.present();
-        self.changer.change(ActiveConfig {
-            generation: present.generation + 1,
-            clouds,
-            rules,
-            renamed,
-            ..ActiveConfig::clone(&present)
-        });
     }
 }

@@ -12,14 +12,17 @@ use bowline_simulator::faults::{Action, Rule};
 use serde_json::{Value, json};
 
 use crate::act::{Act, Claim, Machine, Names, Server, rule};
-use crate::clouds::Cloud;
-use crate::invariants::{Asked, FOREIGN, balancers_of, published, wants_balancer};
-use crate::managers::{Configured, SITE};
+use crate::clouds::{Cloud, Configured};
+use crate::invariants::{Asked, FOREIGN, addresses, balancers_of, published, wants_balancer};
+use crate::managers::SITE;
 use crate::storm::{Incarnation, Storm};
 
 /// Seconds that it takes to restore an API server: longer than leases last, so that managers start anew, as Kubernetes'
 /// documentation asks for. One that goes on may resume a watch at a version that the server has reached a second time.
 const RESTORING: u8 = 60;
+
+/// Machines of others: a page of Triton has a thousand.
+const CROWD: usize = 998;
 
 /// The state of the API server at some time.
 pub(crate) struct Saved {
@@ -45,6 +48,12 @@ impl Storm {
             Act::Destroy(machine) => {
                 if let Some((cloud, name)) = self.existing(machine) {
                     cloud.simulated().destroy(&name)?;
+                }
+            }
+            Act::Crowd(cloud) => {
+                if self.crowded.insert(cloud) {
+                    let cloud = &self.clouds[usize::from(cloud)];
+                    cloud.simulated().crowd(CROWD)?;
                 }
             }
             Act::Exclude(machine, is_excluded) => self.exclude(machine, is_excluded).await,
@@ -109,16 +118,11 @@ impl Storm {
             }
             Act::Freeze(seconds) => tokio::time::advance(Duration::from_secs(seconds.into())).await,
             Act::SetClock(seconds) => self.cluster.world.clock.set_by(seconds.into()),
-            Act::Reload(None) => self.configure_all().await,
-            Act::Reload(Some(cloud)) => self.configure(cloud.into(), Configured::Not).await,
-            Act::Swap(cloud) => {
-                let now = match self.clouds[usize::from(cloud)].other() {
-                    Some(_) => Configured::Swapped,
-                    None => Configured::Own,
-                };
-                self.configure(cloud.into(), now).await;
-            }
-            Act::Rename(cloud) => self.configure(cloud.into(), Configured::Renamed).await,
+            Act::Reload(None) => self.configure_all()?,
+            Act::Reload(Some(cloud)) => self.configure(cloud.into(), Configured::Not)?,
+            Act::Swap(cloud) => self.configure(cloud.into(), Configured::Swapped)?,
+            Act::Rename(cloud) => self.configure(cloud.into(), Configured::Renamed)?,
+            Act::Break(cloud, how) => self.break_configuration(cloud.into(), how)?,
         }
         Ok(())
     }
@@ -473,7 +477,7 @@ impl Storm {
     /// Nothing goes wrong any more, and everything that is asked for can be had.
     pub(crate) async fn calm_down(&mut self) -> Result<()> {
         self.clear_faults();
-        self.configure_all().await;
+        self.configure_all()?;
         for twin in std::mem::take(&mut self.invariants.twins).into_keys() {
             if self.cluster.find(&twin).is_some() {
                 self.cluster.delete(&twin).await;
@@ -521,14 +525,6 @@ impl Storm {
 
 fn name(cloud: &Cloud, machine: Machine, incarnation: Incarnation) -> String {
     format!("{}.{}-{incarnation}", cloud.name, machine.1)
-}
-
-/// The IP addresses that a Node shows.
-fn addresses(node: &Value) -> Vec<String> {
-    let all = node["status"]["addresses"].as_array();
-    let all = all.into_iter().flatten();
-    let all = all.filter(|it| text(&it["type"]).ends_with("IP"));
-    all.map(|it| text(&it["address"]).to_owned()).collect()
 }
 
 fn service_name(number: u8) -> String {

@@ -10,6 +10,7 @@ use bowline_scenarios::certificates::conditions;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::text;
 use bowline_scenarios::{Setup, TestCluster};
+use bowline_simulator::sandbox::SimulatedCloud;
 use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use serde_json::Value;
@@ -17,9 +18,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::act::Machine;
-use crate::clouds::Cloud;
-use crate::invariants::{Asked, Invariants, Seen};
-use crate::managers::{Configured, Slot};
+use crate::clouds::{Cloud, Configured, Ground, Kind};
+use crate::invariants::{Asked, Invariants, Routes, Seen};
+use crate::managers::Slot;
 use crate::play::Saved;
 use crate::story::Story;
 
@@ -75,6 +76,8 @@ pub(crate) struct Storm {
     /// Rules that kill a replica when they strike.
     pub(crate) deadly: BTreeMap<String, u8>,
     pub(crate) machines: BTreeMap<Machine, Incarnation>,
+    /// Clouds with a crowd of machines of others.
+    pub(crate) crowded: BTreeSet<u8>,
     /// The clouds of Services.
     pub(crate) classes: BTreeMap<u8, usize>,
     pub(crate) saved: Option<Saved>,
@@ -83,7 +86,8 @@ pub(crate) struct Storm {
     pub(crate) invariants: Invariants,
     pub(crate) transcript: String,
     log: Log,
-    _folder: TempDir,
+    /// The configuration, and files that it names.
+    pub(crate) folder: TempDir,
 }
 
 impl Storm {
@@ -104,12 +108,15 @@ impl Storm {
                 0 => kind.name().to_owned(),
                 _ => format!("{}-{}", kind.name(), alike + 1),
             };
-            let cloud = Cloud::start(&cluster.world, *kind, number, &name, folder.path()).await?;
-            clouds.push(cloud);
+            let ground = Ground {
+                folder: folder.path(),
+                has_ranges: story.has_ranges,
+            };
+            clouds.push(Cloud::start(&cluster.world, *kind, number, &name, ground).await?);
         }
         let fleet = cluster.cluster.fleet(pace.kubelets);
         let monitor = cluster.cluster.monitor(pace.monitor);
-        let secrets = clouds.iter().flat_map(Cloud::secrets).cloned();
+        let secrets = clouds.iter().flat_map(Cloud::secrets).map(str::to_owned);
         let mut storm = Self {
             invariants: Invariants::new(secrets.collect()),
             cluster,
@@ -123,13 +130,15 @@ impl Storm {
             monitor,
             deadly: BTreeMap::new(),
             machines: BTreeMap::new(),
+            crowded: BTreeSet::new(),
             classes: BTreeMap::new(),
             saved: None,
             misreported: BTreeMap::new(),
             transcript: String::new(),
             log,
-            _folder: folder,
+            folder,
         };
+        storm.write_configuration()?;
         for _ in 0..story.replicas {
             storm.add_manager();
         }
@@ -180,13 +189,13 @@ impl Storm {
             self.transcript.push_str(&entry.line());
             self.transcript.push('\n');
         }
-        let (services, seen) = (self.services(), self.seen());
+        let (services, seen, routes) = (self.services(), self.seen(), self.routes());
         let Some(simulated) = self.cluster.cluster.simulated() else {
             return;
         };
         let (world, store) = (&self.cluster.world, simulated.api().store());
         self.invariants
-            .look(world, store, &services, &seen, &entries);
+            .look(world, store, &services, (&seen, routes), &entries);
         let is_wrong = |(name, asked): &(&String, &Asked)| !asked.is_own && self.is_approved(name);
         let wrong = self.invariants.asked.iter().filter(is_wrong);
         let wrong: Vec<String> = wrong
@@ -215,12 +224,34 @@ impl Storm {
     pub(crate) fn seen(&self) -> Seen {
         let mut seen = Seen::new();
         for cloud in self.clouds.iter().filter(|it| it.kind.has_balancers()) {
-            seen.insert(cloud.name.to_string(), cloud.simulated().balancers());
+            let balancers = |of: &dyn SimulatedCloud| {
+                let mut all = of.balancers();
+                // DNS names of Triton come and go with the load balancer machines.
+                all.retain(|_, it| cloud.kind != Kind::Triton || !it.owner.is_empty());
+                all
+            };
+            seen.insert(cloud.name.to_string(), balancers(cloud.simulated()));
             if let Some(other) = cloud.other() {
-                seen.insert(format!("{}-other", cloud.name), other.balancers());
+                seen.insert(format!("{}-other", cloud.name), balancers(other));
             }
         }
         seen
+    }
+
+    /// The routes of the clouds that have some, and of their other accounts.
+    pub(crate) fn routes(&self) -> Routes {
+        let mut routes = Routes::new();
+        for cloud in &self.clouds {
+            let other = cloud.other().and_then(SimulatedCloud::routes);
+            routes.extend(
+                cloud
+                    .simulated()
+                    .routes()
+                    .map(|it| (cloud.name.to_string(), it)),
+            );
+            routes.extend(other.map(|it| (format!("{}-other", cloud.name), it)));
+        }
+        routes
     }
 
     /// The cloud of that Node.

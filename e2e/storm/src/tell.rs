@@ -15,7 +15,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::clouds::Kind;
-use crate::invariants::{FOREIGN, Seen, balancers_of, published, wants_balancer};
+use crate::invariants::{
+    FOREIGN, POD_RANGES, Seen, balancers_of, is_of, pod_ranges, published, wants_balancer,
+};
 use crate::storm::{Pace, Storm, USERS};
 use crate::story::Story;
 
@@ -166,12 +168,41 @@ impl Storm {
         let uids = services.iter().map(|it| text(&it["metadata"]["uid"]));
         let uids: Vec<&str> = uids.collect();
         for it in seen.values().flat_map(|it| it.values()) {
-            let has_service = uids.iter().any(|uid| it.name.contains(uid));
+            let has_service = uids.iter().any(|uid| is_of(it, uid));
             let lost = &self.invariants.lost;
-            let is_lost = lost.iter().any(|uid| it.name.contains(uid.as_str()));
+            let is_lost = lost.iter().any(|uid| is_of(it, uid));
             if !has_service && !is_lost && it.name != FOREIGN {
                 open.push(format!("load balancer {} has no Service", it.name));
             }
+        }
+        open.extend(self.open_about_routes());
+        open
+    }
+
+    /// Nodes with pod ranges have routes, and nobody else has.
+    fn open_about_routes(&self) -> Vec<String> {
+        let (mut open, mut known) = (Vec::new(), BTreeSet::new());
+        let routes = self.routes();
+        for (name, machine) in &self.invariants.machines {
+            let Some(node) = self.cluster.find(name) else {
+                continue;
+            };
+            let exists = self.cluster.world.machines.power(machine).is_some();
+            let cloud = name.split('.').next().unwrap_or_default();
+            let routes = routes.get(cloud).filter(|_| exists && self.has_ranges);
+            for range in pod_ranges(&node) {
+                known.insert(range.to_owned());
+                if routes.is_some_and(|it| !it.contains_key(range)) {
+                    open.push(format!("there is no route to {range} of Node {name}"));
+                }
+            }
+        }
+        for (cloud, routes) in &routes {
+            let ours = routes.keys().filter(|it| it.starts_with(POD_RANGES));
+            let left = ours.filter(|it| !known.contains(*it) && !self.invariants.is_restored);
+            open.extend(
+                left.map(|it| format!("no Node has {it}, and there is a route in {cloud}")),
+            );
         }
         open
     }
@@ -192,14 +223,20 @@ impl Storm {
             return Some(format!("Service {name} has {} load balancers", own.len()));
         };
         let balancer = &seen[cloud][id];
-        if published(service) != balancer.addresses {
+        let published = published(service);
+        // A load balancer machine also has an address inside.
+        if published.is_empty() || !published.is_subset(&balancer.addresses) {
             return Some(format!(
                 "Service {name} does not show {:?}",
                 balancer.addresses
             ));
         }
         let ports = service["spec"]["ports"].as_array().map_or(0, Vec::len);
-        let is_port = |it: &&String| it.starts_with("listener ") || it.starts_with("service ");
+        let is_port = |it: &&String| {
+            ["listener ", "service ", "entry "]
+                .iter()
+                .any(|kind| it.starts_with(kind))
+        };
         if balancer.parts.iter().filter(is_port).count() != ports {
             return Some(format!(
                 "the load balancer of {name} has {:?}",

@@ -151,3 +151,43 @@ fn seed_1664_a_key_that_gets_404_for_everything_proves_nothing() {
         ],
     });
 }
+
+// A cloud got another name, was taken out of the configuration, and came back under its first name: the same account, and
+// yet a node whose machine was gone by then stayed for ever.
+
+#[test]
+fn seed_441_a_cloud_that_comes_back_under_its_former_name_has_its_nodes_again() {
+    tell_again(&Story {
+        seed: 441,
+        clouds: vec![Kind::Cloudscale],
+        has_selectors: false,
+        has_ranges: true,
+        replicas: 1,
+        acts: vec![
+            (0, Act::Boot(Machine(0, 1))),
+            (56_544, Act::Rename(0)),
+            (178_776, Act::Swap(0)),
+            (64_680, Act::Destroy(Machine(0, 1))),
+        ],
+    });
+}
+
+// Of two accounts of Triton, each has machines that the other does not know. Routes to machines that are gone stayed for
+// ever, because they might have been those of the other account's.
+
+#[test]
+fn seed_1750_routes_to_machines_that_are_gone_go_whatever_another_account_has() {
+    tell_again(&Story {
+        seed: 1750,
+        clouds: vec![Kind::Triton, Kind::Cloudscale, Kind::Triton],
+        has_selectors: false,
+        has_ranges: true,
+        replicas: 2,
+        acts: vec![
+            (0, Act::Boot(Machine(0, 1))),
+            (0, Act::Boot(Machine(2, 0))),
+            (0, Act::Boot(Machine(2, 1))),
+            (291_569, Act::Destroy(Machine(2, 1))),
+        ],
+    });
+}

@@ -14,12 +14,12 @@ mod renamed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_controllers::ActiveConfigs;
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
-use bowline_controllers::manager::{Manager, ManagerError, Reviews};
-use bowline_controllers::options::Request;
+use bowline_controllers::manager::{Manager, ManagerError};
+use bowline_controllers::metrics::Metrics;
 use bowline_http::{Connector, Random};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
@@ -38,6 +38,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::run::Outside;
 
 /// Three accounts of one kind: their provider ids do not tell whose a node is.
 const CLOUDS: [&str; 3] = ["a", "b", "c"];
@@ -428,20 +429,11 @@ impl Harness {
 
 /// A manager of the configuration in that file, and what follows it.
 async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reload, Arc<Metrics>) {
-    let invocation = Invocation {
-        program: "bowline".to_owned(),
-        provider: None,
-        arguments: [
-            format!("--config={}", path.display()),
-            "--secure-port=0".to_owned(),
-            "--leader-elect=false".to_owned(),
-        ]
-        .into(),
-    };
-    let (asked, configuration) = invocation.read().unwrap();
-    let (Ok(Request::Run(line)), Some(configuration)) = (asked, configuration) else {
-        panic!("not a manager");
-    };
+    let arguments = [
+        format!("--config={}", path.display()),
+        "--secure-port=0".to_owned(),
+        "--leader-elect=false".to_owned(),
+    ];
     let metrics = Metrics::new();
     let user = User::new(MANAGER, &["system:masters"]);
     let config = cluster.config_of(user).unwrap();
@@ -453,50 +445,24 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
             version: "v0".into(),
             commit: "test".into(),
         },
-        Limits::from(&line.options.client),
+        Limits {
+            qps: -1.0,
+            burst: 0,
+        },
         world.clock.clone(),
         metrics.clone(),
         false,
     );
-    let mut factory = CloudFactory {
+    let outside = Outside {
         environment: Arc::new(|_| None),
+        clients,
         connector,
         clock: world.clock.clone(),
         random: world.random.fork(),
-        clients: clients.clone(),
-        patience: Patience::None,
-        clouds: Vec::new(),
-    };
-    let begun = factory.begin(&configuration, &line.options).await;
-    let (clouds, resolved) = begun.unwrap();
-    factory.use_them(clouds, &metrics);
-    let clouds = factory.clouds.iter().map(|it| it.cloud.clone());
-    let rules = run::rules(Some(&configuration), &line.options);
-    let first = ActiveConfig::first(line.options, clouds.collect(), rules);
-    let (changer, active_configs) = ActiveConfigs::beginning_with(first);
-    let manager = Manager {
-        active_configs,
-        clients,
-        reviews: Reviews::default(),
         metrics: metrics.clone(),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        set_verbosity: Arc::new(|_| Ok(())),
     };
-    let parts = ReloadParts {
-        invocation,
-        path: path.to_str().unwrap().to_owned(),
-        factory,
-        changer,
-        metrics: metrics.clone(),
-        set_verbosity: Arc::new(|_| Ok(())),
-    };
-    let in_use = InUse {
-        text: configuration.text,
-        resolved,
-        values: line.values,
-    };
-    (manager, Reload::new(parts, in_use), metrics)
+    let (manager, reload) = run::build_in(outside, &arguments).await.unwrap();
+    (manager, reload.unwrap(), metrics)
 }
 
 fn foreign(name: &str, provider_id: Option<&str>) -> Value {

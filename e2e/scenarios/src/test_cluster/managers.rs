@@ -88,21 +88,6 @@ impl TestCluster {
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
         let built = self.providers.iter().map(|build| build(&metrics));
         let clouds = scripted.chain(built).collect();
-        let rules = self.rules.clone();
-        let (replica, changer) = self.replica_of(metrics, name, config, flags, (clouds, rules));
-        self.changer.replace(Some(changer));
-        replica
-    }
-
-    /// The same with these clouds and rules, which can be changed while it runs.
-    pub fn replica_of(
-        &self,
-        metrics: Arc<Metrics>,
-        name: &str,
-        config: &kube::Config,
-        flags: &[&str],
-        (clouds, rules): (Vec<Arc<dyn Cloud>>, CloudRules),
-    ) -> (Replica, ActiveConfigChanger) {
         let lease = self.cluster.names().own(LEASE);
         let basis = [
             "--secure-port=0".to_owned(),
@@ -110,10 +95,15 @@ impl TestCluster {
         ];
         let flags = flags.iter().map(|&flag| flag.to_owned());
         let flags: Vec<String> = basis.into_iter().chain(flags).collect();
-        let first = ActiveConfig::first(self.parse(&flags), clouds, rules);
+        let first = ActiveConfig::first(self.parse(&flags), clouds, self.rules.clone());
         let (manager, changer) = self.manager(metrics, config, first);
-        let replica = Replica::start(name, manager, self.cluster.names().clone());
-        (replica, changer)
+        self.changer.replace(Some(changer));
+        self.run_as(name, manager)
+    }
+
+    /// Runs a manager under that name in the journal.
+    pub fn run_as(&self, name: &str, manager: Manager) -> Replica {
+        Replica::start(name, manager, self.cluster.names().clone())
     }
 
     fn parse(&self, flags: &[String]) -> Options {
