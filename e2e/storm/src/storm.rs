@@ -185,8 +185,10 @@ impl Storm {
 
     fn look(&mut self) {
         let entries = self.cluster.world.journal.take();
+        let folder = self.folder.path().display().to_string();
         for entry in &entries {
-            self.transcript.push_str(&entry.line());
+            // Messages may name files.
+            self.transcript.push_str(&entry.line().replace(&folder, ""));
             self.transcript.push('\n');
         }
         let (services, seen, routes) = (self.services(), self.seen(), self.routes());

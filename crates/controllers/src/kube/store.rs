@@ -20,7 +20,7 @@ use bowline_http::Random;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 use tracing::{debug, warn};
 
 use self::follow::Follower;
@@ -191,7 +191,8 @@ struct Shared<T: Stored> {
     /// is on its way from one to the other.
     contents: Mutex<Contents<T>>,
     listeners: Mutex<Vec<Listener<T>>>,
-    synced: watch::Sender<bool>,
+    /// Wakes those that wait in the order in which they began to.
+    synced: SetOnce<()>,
 }
 
 struct Contents<T: Stored> {
@@ -228,7 +229,7 @@ impl<T: Stored> fmt::Debug for Store<T> {
             "Store({} {}, synced: {})",
             self.contents().seen.objects.len(),
             T::PLURAL,
-            *self.0.synced.borrow()
+            self.is_synced()
         )
     }
 }
@@ -238,7 +239,7 @@ impl<T: Stored> Default for Store<T> {
         Self(Arc::new(Shared {
             contents: Mutex::default(),
             listeners: Mutex::default(),
-            synced: watch::Sender::new(false),
+            synced: SetOnce::new(),
         }))
     }
 }
@@ -311,14 +312,12 @@ impl<T: Stored> Store<T> {
 
     /// Waits until the first list has arrived whole.
     pub async fn synced(&self) {
-        let mut receiver = self.0.synced.subscribe();
-        // The sender lives as long as `self`.
-        let _ = receiver.wait_for(|synced| *synced).await;
+        self.0.synced.wait().await;
     }
 
     /// Whether the first list has arrived whole.
     pub fn is_synced(&self) -> bool {
-        *self.0.synced.borrow()
+        self.0.synced.initialized()
     }
 
     /// Keeps the objects in step with the API server until `stop`.
@@ -380,7 +379,8 @@ impl<T: Stored> Store<T> {
             let before = before.objects.get(&key).cloned();
             self.notify_of(&key, before, Some(object));
         }
-        self.0.synced.send_replace(true);
+        // It may have been before.
+        let _ = self.0.synced.set(());
     }
 
     fn put(&self, object: Arc<T>) {
