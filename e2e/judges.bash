@@ -84,7 +84,7 @@ count() {
 # judge NAME COMMAND…: shows what it says, and remembers it. One that ends badly without a verdict has failed.
 judge() {
     local before=$failed
-    timeout 300 "${@:2}" 2>&1 | tee "$folder/$1.said"
+    timeout 900 "${@:2}" 2>&1 | tee "$folder/$1.said"
     local code=${PIPESTATUS[0]}
     count "$folder/$1.said"
     if ((code != 0 && failed == before)); then
