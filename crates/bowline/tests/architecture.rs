@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("crates/templates", &[]),
     ("crates/talos-api", &[]),
+    ("crates/json-path", &[]),
     (
         "crates/providers/*",
         &[
