@@ -79,6 +79,7 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
             rules: Arc::new(run::rules(configuration.as_ref(), &options)),
             cluster_name: options.cloud.cluster_name.clone(),
             cluster_uid: options.cloud.cluster_uid().map(str::to_owned),
+            lease: options.election.lease(),
             clock: Clock::system(),
         };
         Ok(preview(&parts, &asked, &files).await?)

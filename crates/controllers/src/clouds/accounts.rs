@@ -40,6 +40,9 @@ const FIRST_LOOK: Duration = Duration::from_secs(120);
 /// For how long the word of witnesses counts: a Service that waits for it is looked at again after a second.
 const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
+/// What accounts were called that are not configured any more, and the provider of each.
+pub(crate) type Departed = Vec<(CloudName, String)>;
+
 /// What is known of all accounts. Clones share it.
 #[derive(Clone, Default)]
 pub struct Accounts(Arc<Shared>);
@@ -90,9 +93,8 @@ impl Accounts {
         note.map(|it| AccountNote::read(&it))
     }
 
-    /// The accounts that were proven once, by whichever process, and are not of these clouds: what each was called, and
-    /// the provider. Nodes may still be theirs.
-    pub(crate) fn departed(&self, clouds: &[Arc<dyn Cloud>]) -> Vec<(CloudName, String)> {
+    /// The accounts that were proven once, by whichever process, and are not of these clouds. Nodes may still be theirs.
+    pub(crate) fn departed(&self, clouds: &[Arc<dyn Cloud>]) -> Departed {
         let keys: Vec<AccountKey> = clouds.iter().filter_map(AccountKey::of).collect();
         let is_configured = |name: &CloudName, note: &AccountNote| {
             let is_known = |it: &AccountKey| it.is_like(&note.fingerprint);

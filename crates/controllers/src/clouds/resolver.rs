@@ -10,6 +10,7 @@ use bowline_core::{
 };
 use tokio::sync::watch;
 
+use crate::clouds::accounts::Departed;
 use crate::clouds::machines::Machines;
 
 /// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
@@ -90,7 +91,7 @@ struct Inner {
     /// Which Nodes show which machine.
     machines: Machines,
     /// Accounts of former configurations, with their providers: nodes may still be theirs.
-    departed: Vec<(CloudName, String)>,
+    departed: Departed,
     /// Former names of clouds, and what they are called now.
     former: BTreeMap<CloudName, CloudName>,
     /// How often something was found out.
@@ -107,14 +108,14 @@ pub(crate) fn identity(node: &Node) -> Identity {
 impl OwnershipResolver {
     /// Decides among these clouds.
     pub fn new(clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
-        Self::seeing(clouds, rules, Machines::default())
+        Self::seeing(clouds, rules, (Machines::default(), Departed::new()))
     }
 
-    /// The same where Nodes show those machines.
+    /// The same where Nodes show those machines, and some accounts have left the configuration.
     pub(crate) fn seeing(
         clouds: &[Arc<dyn Cloud>],
         rules: Arc<CloudRules>,
-        machines: Machines,
+        (machines, departed): (Machines, Departed),
     ) -> Self {
         Self(Arc::new(Inner {
             clouds: clouds.to_vec(),
@@ -122,7 +123,7 @@ impl OwnershipResolver {
             found: Mutex::default(),
             asked: Mutex::default(),
             machines,
-            departed: Vec::new(),
+            departed,
             former: BTreeMap::new(),
             changes: watch::Sender::new(0),
         }))
@@ -138,7 +139,7 @@ impl OwnershipResolver {
         rules: Arc<CloudRules>,
         renamed: &BTreeMap<CloudName, CloudName>,
         nodes: &[Arc<Node>],
-        (machines, departed): (Machines, Vec<(CloudName, String)>),
+        (machines, departed): (Machines, Departed),
     ) -> Self {
         let of = |name: &CloudName| clouds.iter().find(|it| it.name() == name);
         let departing = nodes.iter().filter_map(|node| match self.ownership(node) {
@@ -285,9 +286,10 @@ impl OwnershipResolver {
         left.into_iter().map(|it| it.name.clone()).collect()
     }
 
-    /// Whether anything was found out, with an earlier configuration perhaps.
+    /// Whether there is, or was, more than what is configured: something was found out, with an earlier configuration
+    /// perhaps, or an account has left.
     pub fn remembers(&self) -> bool {
-        !self.found().is_empty()
+        self.has_departed() || !self.found().is_empty()
     }
 
     /// Remembers that this cloud alone has the machine of a node.

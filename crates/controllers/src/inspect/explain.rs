@@ -18,11 +18,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::clouds::accounts::Accounts;
+use crate::clouds::accounts::{Accounts, Departed};
 use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::machines::Machines;
 use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::resolver::{CloudRules, OwnershipResolver};
+use crate::inspect::departed::departed;
 use crate::kube::csr_store::Requested;
 use crate::kube::election::{Fence, LeaseName};
 use crate::kube::events::{certificate_reference, lease_reference, node_reference};
@@ -48,7 +49,7 @@ pub enum ExplainError {
     Missing(String),
 }
 
-fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
+pub(super) fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
     move |error| ExplainError::Read {
         what,
         why: match error {
@@ -162,8 +163,23 @@ pub async fn explain_node(
             Err(error) => warnings.lack(&error),
         }
     }
-    let resolver = OwnershipResolver::seeing(clouds, rules, Machines::of(&nodes));
+    let departed = departed_of(client, lease, clouds, &mut warnings).await;
+    let resolver = OwnershipResolver::seeing(clouds, rules, (Machines::of(&nodes), departed));
     Ok(explain(node, &resolver, warnings).await)
+}
+
+/// Accounts that left the configuration. That they cannot be read is part of the answer.
+async fn departed_of(
+    client: &kube::Client,
+    lease: &LeaseName,
+    clouds: &[Arc<dyn Cloud>],
+    warnings: &mut Warnings,
+) -> Departed {
+    let departed = departed(client, lease, clouds).await;
+    departed.unwrap_or_else(|error| {
+        warnings.lack(&error);
+        Departed::new()
+    })
 }
 
 /// What events about the manager as a whole are about.

@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 pub use self::cluster::PreviewError;
 use self::cluster::Seen;
 pub use self::documents::{Document, DocumentError, documents};
-use crate::clouds::accounts::Accounts;
+use crate::clouds::accounts::{Accounts, Departed};
 use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::machines::Machines;
 use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::resolver::{CloudRules, OwnershipResolver};
-use crate::kube::election::Fence;
+use crate::inspect::departed::departed;
+use crate::kube::election::{Fence, LeaseName};
 use crate::kube::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::kube::objects::ServiceObject;
 use crate::kube::store::StoreView;
@@ -61,6 +62,8 @@ pub struct PreviewParts {
     pub cluster_name: String,
     /// `--cluster-uid`.
     pub cluster_uid: Option<String>,
+    /// The lease of the manager, which knows the accounts that left the configuration.
+    pub lease: LeaseName,
     /// When a Service that is new would be made.
     pub clock: Clock,
 }
@@ -75,7 +78,13 @@ pub async fn preview(
     let resolver = OwnershipResolver::new(&parts.clouds, parts.rules.clone());
     let needs = ServiceClouds::new(&resolver, Fence::observing()).all_needs();
     let mut seen = cluster::read(&parts.client, needs, parts.cluster_uid.as_deref()).await?;
-    let machines = Machines::of(seen.nodes.objects.values());
+    let departed = departed(&parts.client, &parts.lease, &parts.clouds).await;
+    let departed = departed.unwrap_or_else(|error| {
+        let remark = format!("accounts that left the configuration are not known: {error}");
+        seen.remarks.push(remark);
+        Departed::new()
+    });
+    let machines = (Machines::of(seen.nodes.objects.values()), departed);
     let resolver = OwnershipResolver::seeing(&parts.clouds, parts.rules.clone(), machines);
     let clouds = ServiceClouds::new(&resolver, Fence::observing());
     let (remarks, accounts) = ask(&resolver, &seen.nodes).await;
@@ -320,7 +329,7 @@ impl Stage {
                 let held = self.held(service, goal, &draft.plan, blank.cloud.as_ref());
                 let mut blank = blank;
                 match held {
-                    Some((AccountHold::Contradicted, waits)) => {
+                    Some((AccountHold::Contradicted | AccountHold::Departed, waits)) => {
                         return blank.without_plan(Outlook::Problems, waits);
                     }
                     // The manager may know an earlier proof.
@@ -368,8 +377,7 @@ impl Stage {
             remembers: remembers(service, self.clouds.naming_annotation(cloud)),
             removal_began: conditions::is_removing(service),
             is_settling: false,
-            // The lease knows, which is not read for a plan.
-            may_have_departed: false,
+            may_have_departed: self.clouds.may_have_departed(service),
         };
         let hold = account_hold(*self.accounts.get(cloud)?, basis)?;
         Some((hold, format!("waits for {}", waits_for(hold, cloud))))

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bowline_controllers::election::LeaseName;
 use bowline_controllers::{PreviewParts, PreviewScope, preview};
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 
-use super::TestCluster;
+use super::{LEASE, TestCluster};
+use crate::mirror::LEASES;
 
 impl TestCluster {
     /// What `bowline explain` prints about the Node or Service of that name, with the clouds of the manager that was
@@ -14,7 +16,7 @@ impl TestCluster {
     pub async fn explained(&self, name: &str) -> String {
         let present = self.changer.borrow().as_ref().unwrap().present();
         let (client, rules) = (self.reader().await, Arc::new(present.rules.clone()));
-        let lease = present.options.election.lease();
+        let lease = self.managers_lease();
         if self.find(name).is_some() {
             let own = self.cluster.names().own(name);
             let said = explain_node(&client, &present.clouds, rules, &own, &lease).await;
@@ -33,6 +35,14 @@ impl TestCluster {
         self.cluster.client(self.cluster.manager("reader").await)
     }
 
+    /// The lease of the manager.
+    pub fn managers_lease(&self) -> LeaseName {
+        LeaseName {
+            namespace: LEASES.to_owned(),
+            name: self.cluster.names().own(LEASE),
+        }
+    }
+
     fn key(&self, service: &str) -> ServiceKey {
         ServiceKey {
             namespace: "shop".to_owned(),
@@ -49,6 +59,7 @@ impl TestCluster {
             rules: Arc::new(present.rules.clone()),
             cluster_name: present.options.cloud.cluster_name.clone(),
             cluster_uid: None,
+            lease: self.managers_lease(),
             clock: self.world.clock.clone(),
         };
         let asked = PreviewScope::Named(names.iter().map(|name| self.key(name)).collect());

@@ -186,12 +186,21 @@ async fn proof_case_06_what_an_account_that_left_may_have_is_kept_by_the_next_le
     harness.inner.start().await;
     harness.until_event("worker-c", "NodeOfDepartedCloud").await;
     harness.until_event("web", "AccountDeparted").await;
+    // Commands read the lease, too.
+    let explained = harness.explained("worker-c").await;
+    assert!(explained.contains("former"), "{explained}");
+    let planned = harness.planned(&["web"]).await;
+    assert!(planned.contains("not configured any more"), "{planned}");
     harness.long(300).await;
     assert!(harness.find("worker-c").is_some());
     assert_eq!(harness.finalizers("web"), [FINALIZER]);
     for node in ["worker-a", "worker-b"] {
         assert!(harness.find(node).is_some(), "{node}");
     }
+    // What the account that is left has shown is its own.
+    harness.cloud.destroy(B).unwrap();
+    harness.set_ready("worker-b", "Unknown").await;
+    harness.until_deleted("worker-b").await;
     // A person says that nothing of it is left.
     harness.inner.stop().await;
     harness.note_account("former", None).await;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_controllers::election::LeaseName;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::{InstanceAnswer, Testimony, explain_node};
 use bowline_core::owner_annotation::OWNER;
@@ -12,7 +11,7 @@ use bowline_core::{Cloud, CloudName, EXCLUSION_LABEL, Ownership, Selector};
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{fresh, is_uninitialized, known, service};
-use bowline_scenarios::{LEASE, Setup, TestCluster, is_real, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, refuse, scenario};
 use serde_json::{Value, json};
 
 const ALONE: &str = "--controllers=service";
@@ -385,10 +384,7 @@ async fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
         .iter()
         .map(|it| Arc::clone(it) as Arc<dyn Cloud>)
         .collect();
-    let lease = LeaseName {
-        namespace: "kube-system".to_owned(),
-        name: bench.cluster.names().own(LEASE),
-    };
+    let lease = bench.managers_lease();
     let mut owned = 0;
     for number in 1..=count {
         let name = format!("n{number}");

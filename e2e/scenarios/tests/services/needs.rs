@@ -276,6 +276,7 @@ async fn a_preview_knows_the_same() {
         clouds: clouds.map(|it| it as std::sync::Arc<dyn Cloud>).collect(),
         cluster_name: "kubernetes".to_owned(),
         cluster_uid: None,
+        lease: bench.managers_lease(),
         clock: bench.world.clock.clone(),
     };
     let previews = preview(&parts, &PreviewScope::All, &[]).await.unwrap();

@@ -276,6 +276,7 @@ async fn previews(bench: &TestCluster) -> Previews {
         clouds: clouds.map(|it| it as Arc<dyn Cloud>).collect(),
         cluster_name: "kubernetes".to_owned(),
         cluster_uid: None,
+        lease: bench.managers_lease(),
         clock: bench.world.clock.clone(),
     };
     preview(&parts, &PreviewScope::All, &[]).await.unwrap()

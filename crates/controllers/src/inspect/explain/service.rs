@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::{ExplainError, Warnings, manager, unread};
+use super::{ExplainError, Warnings, departed_of, manager, unread};
 use crate::clouds::machines::Machines;
 use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::election::LeaseName;
@@ -75,12 +75,13 @@ pub async fn explain_service(
     };
     let service: Arc<Service> = Arc::new(service.into());
     let about = service_reference(&service);
-    let warnings = Warnings::about(client, &[about, manager(lease)]).await;
+    let mut warnings = Warnings::about(client, &[about, manager(lease)]).await;
     let api = Api::<NodeObject>::all(client.clone());
     let nodes = api.list(&ListParams::default()).await;
     let nodes = nodes.map_err(unread("the Nodes".to_owned()))?.items;
     let nodes: Vec<Arc<Node>> = nodes.into_iter().map(|it| Arc::new(it.into())).collect();
-    let resolver = OwnershipResolver::seeing(clouds, rules, Machines::of(&nodes));
+    let departed = departed_of(client, lease, clouds, &mut warnings).await;
+    let resolver = OwnershipResolver::seeing(clouds, rules, (Machines::of(&nodes), departed));
     let stop = CancellationToken::new();
     let _ends = stop.clone().drop_guard();
     let owners = super::owners(&resolver, &stop);

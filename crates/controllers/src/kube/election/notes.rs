@@ -47,7 +47,7 @@ impl LeaseNotes {
     }
 
     /// Learns what the Lease carries.
-    pub(super) fn learn(&self, lease: &Lease) {
+    pub(crate) fn learn(&self, lease: &Lease) {
         let mut notes = self.lock();
         for (key, value) in lease.metadata.annotations.iter().flatten() {
             if let Some(name) = key.strip_prefix(NOTES)

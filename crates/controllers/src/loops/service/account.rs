@@ -40,7 +40,7 @@ impl ServiceController {
         drafted: Result<PreparedPlan, DraftError>,
     ) -> Result<PreparedPlan, DraftError> {
         let (service, name) = (&request.service, cloud.name());
-        let may_have_departed = self.may_have_departed(service);
+        let may_have_departed = self.clouds.may_have_departed(service);
         let began = self.removal_began(service);
         if self.accounts().state(cloud) == AccountState::Proven {
             let is_missed = !began && self.is_missed(name, service, &drafted);
@@ -138,12 +138,6 @@ impl ServiceController {
         self.states.is_removing(&service.key) || conditions::is_removing(current)
     }
 
-    /// Whether a Service's load balancer may be in an account that is not configured any more: nothing about it says in
-    /// which cloud it is.
-    fn may_have_departed(&self, service: &Service) -> bool {
-        self.clouds.has_departed() && self.clouds.names().names_no_cloud(service)
-    }
-
     /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
     /// left. Where the account is proven nobody needs to know.
     pub(crate) async fn announce_removal(&self, service: &Service, cloud: &CloudName) {
@@ -151,7 +145,8 @@ impl ServiceController {
             return;
         }
         self.states.set_removing(&service.key, true);
-        if self.account_state(cloud) != AccountState::Proven || self.may_have_departed(service) {
+        let may_have_departed = self.clouds.may_have_departed(service);
+        if self.account_state(cloud) != AccountState::Proven || may_have_departed {
             self.report_condition(service, conditions::removing()).await;
         }
     }

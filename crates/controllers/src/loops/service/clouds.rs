@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bowline_core::{
     BalancerRequest, BalancerRules, Balancers, Cloud, CloudError, CloudErrorKind, CloudName,
-    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, PreparedPlan, Step,
-    StepId, StepOutcome, TaggedBalancer, TargetGuard, targets,
+    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, PreparedPlan, Service,
+    Step, StepId, StepOutcome, TaggedBalancer, TargetGuard, targets,
 };
 use tokio::sync::{Notify, watch};
 
@@ -103,9 +103,10 @@ impl ServiceClouds {
         &self.names
     }
 
-    /// Whether there were accounts that are not configured any more.
-    pub(crate) fn has_departed(&self) -> bool {
-        self.resolver.has_departed()
+    /// Whether a Service's load balancer may be in an account that is not configured any more: nothing about it says in
+    /// which cloud it is.
+    pub(crate) fn may_have_departed(&self, service: &Service) -> bool {
+        self.resolver.has_departed() && self.names.names_no_cloud(service)
     }
 
     pub(crate) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
