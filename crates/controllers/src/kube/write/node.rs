@@ -9,8 +9,6 @@ use bowline_core::metadata::{self, Applied};
 use bowline_core::owner_annotation;
 use bowline_core::{Initialization, NetworkCondition, Node, NodeAddress, Taint};
 use bowline_http::Random;
-use http::HeaderValue;
-use http::header::ACCEPT;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
@@ -31,9 +29,6 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// Withheld writes that are remembered to have been reported: two for each node of the largest
 /// supported cluster.
 const REPORTED_LIMIT: usize = 10_000;
-
-/// Asks for the metadata of an answer.
-const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The annotation of a node that was touched and has no pod range yet.
 const TOUCHED: &str = "bowline.dev/touched";
@@ -96,8 +91,11 @@ impl NodeWriter {
         node: &Node,
         addresses: &[NodeAddress],
     ) -> Result<Arc<Node>, WriteError> {
-        let metadata = json!({ "uid": node.uid });
-        let body = json!({ "metadata": metadata, "status": { "addresses": listed(addresses) } });
+        let list: Vec<Value> = addresses
+            .iter()
+            .map(|a| json!({ "type": a.kind.as_str(), "address": a.address }))
+            .collect();
+        let body = json!({ "metadata": { "uid": node.uid }, "status": { "addresses": list } });
         if self.withholds("writing the addresses", node, &body) {
             return Ok(Arc::new(node.clone()));
         }
@@ -140,28 +138,6 @@ impl NodeWriter {
         ))
     }
 
-    /// Writes the addresses of an initialisation, the whole list as above, if the node is as it was read.
-    pub async fn initialize_addresses(
-        &self,
-        node: &Node,
-        addresses: &[NodeAddress],
-    ) -> Result<Arc<Node>, WriteError> {
-        let metadata = json!({ "resourceVersion": node.resource_version });
-        let body = json!({ "metadata": metadata, "status": { "addresses": listed(addresses) } });
-        let what = "writing the addresses";
-        if self.withholds(what, node, &body) {
-            return Ok(Arc::new(node.clone()));
-        }
-        let request = Request::new(self.api.resource_url());
-        let request =
-            request.patch_subresource("status", &node.name, &by_us(), &Patch::Merge(&body));
-        Ok(Arc::new(Node {
-            resource_version: self.write_guarded(what, node, request).await?,
-            addresses: addresses.to_vec(),
-            ..node.clone()
-        }))
-    }
-
     /// Writes provider id, labels and taints of an initialisation, if the node is as it was read.
     pub async fn initialize(
         &self,
@@ -179,26 +155,28 @@ impl NodeWriter {
         if self.withholds("initialising", node, &body) {
             return Ok(Arc::new(node.clone()));
         }
-        let request = Request::new(self.api.resource_url());
-        let request = request.patch(&node.name, &by_us(), &Patch::Strategic(&body));
-        let version = self.write_guarded("initialising", node, request).await?;
+        let version = self.patch_guarded("initialising", node, &body).await?;
         Ok(Arc::new(change.written(node, version)))
     }
 
     /// Sends a patch that names the version it was made for, and gives the version after it. What was written is then known
     /// without the answer, so only its metadata is asked for: a Node with its images has many times that size.
-    async fn write_guarded(
+    async fn patch_guarded(
         &self,
         what: &'static str,
         node: &Node,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        body: &Value,
     ) -> Result<String, WriteError> {
+        let request = Request::new(self.api.resource_url()).patch_metadata(
+            &node.name,
+            &by_us(),
+            &Patch::Strategic(body),
+        );
         let client = self.api.clone().into_client();
         let write = async {
-            let mut request = request.map_err(kube::Error::BuildRequest)?;
-            let accept = HeaderValue::from_static(METADATA_ALONE);
-            request.headers_mut().insert(ACCEPT, accept);
-            client.request(request).await
+            client
+                .request(request.map_err(kube::Error::BuildRequest)?)
+                .await
         };
         let answer: Answer = self.bounded(what, &node.name, write).await?;
         Ok(answer.metadata.resource_version)
@@ -426,12 +404,6 @@ fn metadata_of(
         }
     }
     metadata
-}
-
-/// The list as the API has it.
-fn listed(addresses: &[NodeAddress]) -> Value {
-    let object = |it: &NodeAddress| json!({ "type": it.kind.as_str(), "address": it.address });
-    addresses.iter().map(object).collect()
 }
 
 /// The list as the API has it; null, which removes the field, when it is empty.

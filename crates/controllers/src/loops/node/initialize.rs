@@ -13,7 +13,6 @@ use tracing::{debug, info};
 use super::{NodeController, NodeOutcome};
 use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::versioned_node_reference;
-use crate::kube::nodes::latest;
 use crate::kube::write::WriteError;
 use crate::lru::Lru;
 use crate::report::Fact;
@@ -94,7 +93,7 @@ impl NodeController {
         }
         // Boxed, because thousands may wait and only a few write at a time.
         let written = Box::pin(self.writer.retry_conflicts(
-            latest(&self.nodes, node.clone()),
+            node.clone(),
             SyncError::is_conflict,
             |node| self.execute(node, &cloud, &instance),
         ))
@@ -226,9 +225,11 @@ impl NodeController {
         let node = self.write_metadata(node, &instance.marks).await?;
         let change = initialize(&node, instance)?;
         let node = match &change.addresses {
-            Some(addresses) => self.writer.initialize_addresses(&node, addresses).await?,
+            Some(addresses) => self.writer.set_addresses(&node, addresses).await?,
             None => node,
         };
+        // What the write gave back may be newer than what the decision was made of.
+        let change = initialize(&node, instance)?;
         for label in &change.skipped_labels {
             info!(
                 node = node.name,
