@@ -338,7 +338,7 @@ pub fn machine_key(id: &str) -> String {
     if is_uuid {
         key.push_str(id.split_once("://").map_or("", |it| it.0));
         key.push(':');
-        key.extend(last.chars().filter(|it| *it != '-'));
+        key.extend(last.split('-'));
     } else {
         key.push_str(id);
     }

@@ -5,6 +5,7 @@ mod guard;
 mod node;
 mod service;
 mod slice;
+mod unread;
 
 use bowline_core::StringMap;
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ pub(crate) use guard::DeserializeGuard;
 pub(crate) use node::NodeObject;
 pub(crate) use service::ServiceObject;
 pub(crate) use slice::SliceObject;
+pub(crate) use unread::decode;
 
 /// What clients have to know about an object of version `v1`: its scope, kind, group and plural.
 macro_rules! resource {

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::kube::objects::DeserializeGuard;
+use crate::kube::objects::{self, DeserializeGuard};
 
 /// Bytes of one event. The API server itself holds no object that is larger than some megabytes.
 const LINE_LIMIT: usize = 32 << 20;
@@ -72,7 +72,7 @@ where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
 {
     let whole = |object| DeserializeGuard(Ok(object));
-    match serde_json::from_slice::<WatchEvent<K>>(line) {
+    match objects::decode::<WatchEvent<K>>(line) {
         Ok(WatchEvent::Added(object)) => Ok(WatchEvent::Added(whole(object))),
         Ok(WatchEvent::Modified(object)) => Ok(WatchEvent::Modified(whole(object))),
         Ok(WatchEvent::Deleted(object)) => Ok(WatchEvent::Deleted(whole(object))),

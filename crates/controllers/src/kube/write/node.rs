@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{WriteError, bounded, by_us};
-use crate::kube::objects::NodeObject;
+use crate::kube::objects::{self, NodeObject};
 use crate::report::Reported;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
@@ -99,12 +99,11 @@ impl NodeWriter {
         if self.withholds("writing the addresses", node, &body) {
             return Ok(Arc::new(node.clone()));
         }
-        let (params, patch) = (by_us(), Patch::Merge(&body));
-        let write = self.api.patch_status(&node.name, &params, &patch);
-        let object = self
-            .bounded("writing the addresses", &node.name, write)
-            .await?;
-        Ok(Arc::new(object.into()))
+        let patch = Patch::Merge(&body);
+        let request = self
+            .request()
+            .patch_subresource("status", &node.name, &by_us(), &patch);
+        self.send("writing the addresses", node, request).await
     }
 
     /// Says whether the network of the node is available; nobody else's conditions are touched.
@@ -131,11 +130,11 @@ impl NodeWriter {
         if self.withholds(what, node, &shown) {
             return Ok(Arc::new(node.clone()));
         }
-        let (params, patch) = (by_us(), Patch::Strategic(&body));
-        let write = self.api.patch_status(&node.name, &params, &patch);
-        Ok(Arc::new(
-            self.bounded(what, &node.name, write).await?.into(),
-        ))
+        let patch = Patch::Strategic(&body);
+        let request = self
+            .request()
+            .patch_subresource("status", &node.name, &by_us(), &patch);
+        self.send(what, node, request).await
     }
 
     /// Writes provider id, labels and taints of an initialisation, if the node is as it was read.
@@ -167,11 +166,8 @@ impl NodeWriter {
         node: &Node,
         body: &Value,
     ) -> Result<String, WriteError> {
-        let request = Request::new(self.api.resource_url()).patch_metadata(
-            &node.name,
-            &by_us(),
-            &Patch::Strategic(body),
-        );
+        let patch = Patch::Strategic(body);
+        let request = self.request().patch_metadata(&node.name, &by_us(), &patch);
         let client = self.api.clone().into_client();
         let write = async {
             client
@@ -259,11 +255,10 @@ impl NodeWriter {
             return Ok(Arc::new(node.clone()));
         }
         let params = PatchParams::apply(manager).force();
-        let patch = Patch::Apply(&body);
-        let write = self.api.patch(&node.name, &params, &patch);
-        Ok(Arc::new(
-            self.bounded(what, &node.name, write).await?.into(),
-        ))
+        let request = self
+            .request()
+            .patch(&node.name, &params, &Patch::Apply(&body));
+        self.send(what, node, request).await
     }
 
     /// Writes the whole list of taints, if the node is as it was read.
@@ -355,11 +350,31 @@ impl NodeWriter {
         if self.withholds(what, node, body) {
             return Ok(Arc::new(node.clone()));
         }
-        let (params, patch) = (by_us(), Patch::Strategic(body));
-        let write = self.api.patch(&node.name, &params, &patch);
-        Ok(Arc::new(
-            self.bounded(what, &node.name, write).await?.into(),
-        ))
+        let request = self
+            .request()
+            .patch(&node.name, &by_us(), &Patch::Strategic(body));
+        self.send(what, node, request).await
+    }
+
+    fn request(&self) -> Request {
+        Request::new(self.api.resource_url())
+    }
+
+    /// Sends a write, and gives the node after it.
+    async fn send(
+        &self,
+        what: &'static str,
+        node: &Node,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Arc<Node>, WriteError> {
+        let client = self.api.clone().into_client();
+        let write = async {
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let answer = client.request_text(request).await?;
+            objects::decode::<NodeObject>(answer.as_bytes()).map_err(kube::Error::SerdeError)
+        };
+        let object = self.bounded(what, &node.name, write).await?;
+        Ok(Arc::new(object.into()))
     }
 
     /// Whether this write is not made; then it is logged, unless the last one
