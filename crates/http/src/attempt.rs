@@ -1,6 +1,7 @@
 //! One attempt at a call: wait for a slot, sign, send, follow links, read the answer.
 
 use std::error::Error as StdError;
+use std::mem::take;
 use std::time::Duration;
 
 use bowline_core::error_chain;
@@ -9,7 +10,7 @@ use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
@@ -399,10 +400,13 @@ fn too_far() -> Ended {
 /// A body in one piece. Each part is given back as soon as it is read: the list of a large account is there once,
 /// not twice. Of several large ones that come at the same time, one after the other is read: a cloud that answers
 /// everything at its full length must not have all of them kept at once.
+///
+/// A large one is read into the memory of the last one, once nobody has that any more. What is freed between two lists
+/// is filled with small things, and each list would make the process grow.
 async fn whole(
     body: Incoming,
     limit: usize,
-    large: &Semaphore,
+    large: &Mutex<Bytes>,
 ) -> Result<Bytes, Box<dyn StdError + Send + Sync>> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
     let announced = announced.min(limit);
@@ -414,13 +418,21 @@ async fn whole(
             continue;
         };
         if turn.is_none() && whole.len() + part.len() > LARGE {
-            turn = Some(large.acquire().await?);
-            whole.reserve(announced.saturating_sub(whole.len()));
+            let mut last = large.lock().await;
+            let mut memory = take(&mut *last).try_into_mut().unwrap_or_default();
+            memory.clear();
+            memory.reserve(announced.max(whole.len()));
+            memory.extend_from_slice(&whole);
+            whole = memory;
+            turn = Some(last);
         }
         whole.extend_from_slice(&part);
     }
-    drop(turn);
-    Ok(whole.freeze())
+    let whole = whole.freeze();
+    if let Some(mut last) = turn {
+        *last = whole.clone();
+    }
+    Ok(whole)
 }
 
 /// What is known when there was no answer: whether the request can have reached the server.

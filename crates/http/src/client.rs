@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 
 use crate::auth::{Anonymous, Authenticate};
 use crate::base::BaseUrl;
@@ -68,8 +68,8 @@ pub(crate) struct Shared {
     pub(crate) call_deadline: Duration,
     pub(crate) retry: RetryPolicy,
     pub(crate) body_limit: usize,
-    /// Whose turn it is to read a large answer.
-    pub(crate) large: Semaphore,
+    /// Whose turn it is to read a large answer, and the last one.
+    pub(crate) large: Mutex<Bytes>,
     pub(crate) redactor: Redactor,
     pub(crate) metrics: Option<CallMetrics>,
     pub(crate) error_text: ErrorText,
@@ -329,7 +329,7 @@ impl ClientBuilder {
             call_deadline: self.call_deadline,
             retry: self.retry,
             body_limit: self.body_limit,
-            large: Semaphore::new(1),
+            large: Mutex::default(),
             redactor: self.redactor,
             metrics: self.metrics,
             error_text: self.error_text,

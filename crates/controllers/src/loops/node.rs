@@ -32,9 +32,9 @@ use crate::queue::{Backoff, Work, WorkQueue};
 use crate::report::{Fact, Reported, emit};
 use tokio_util::sync::CancellationToken;
 
-/// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
-/// only cost memory (about 1 kB each); fewer would split one list call into several.
-const IN_FLIGHT_LIMIT: usize = 5000;
+/// Nodes of one cloud whose machines are asked for at the same time, 2 kB each. Many times as many as are written at the
+/// same time, so that a list serves all of them; whoever comes next is answered from the same list.
+const IN_FLIGHT_LIMIT: usize = 1000;
 /// A node that nobody recognises, and one whose reconcile keeps failing, is looked at this often.
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
 /// How often it is reported at most that initialising a node fails for one reason: each heartbeat of its kubelet tries

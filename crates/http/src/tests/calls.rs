@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::server::{Answer, Server, answer};
 use crate::{
     AuthError, Authenticate, BaseUrl, Bearer, CallError, CallMetrics, ClientBuilder, Clock,
-    Connector, Cookie, HttpClient, Pipes, Random, Rate, RetryPolicy, Route, Signing,
+    Connector, Cookie, HttpClient, Pipes, Random, Rate, Reply, RetryPolicy, Route, Signing,
 };
 
 const START: &str = "2026-08-04T10:20:30Z";
@@ -744,4 +744,28 @@ fn a_day_of_retries_takes_no_time_and_equal_seeds_give_equal_transcripts() {
     assert!(first.len() > 1000, "{}", first.len());
     assert_eq!(first, run(7));
     assert_ne!(first, run(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_takes_the_memory_of_the_last_one_once_nobody_has_that() {
+    // One letter each, of two megabytes.
+    let server = Server::new(|request| {
+        let letter = request.uri().path().rsplit('/').next().unwrap();
+        answer(200, &letter.repeat(2 << 20))
+    });
+    let client = serve(&server).build();
+    let list = async |letter: &'static str| {
+        let route = Route::new("v1/:letter").with("letter", letter);
+        client.get(route).send().await.unwrap()
+    };
+    let is_of = |reply: &Reply, letter: u8| {
+        reply.bytes().len() == 2 << 20 && reply.bytes().iter().all(|it| *it == letter)
+    };
+    let (a, b) = (list("a").await, list("b").await);
+    assert!(is_of(&a, b'a') && is_of(&b, b'b'), "both are whole");
+    let memory = b.bytes().as_ptr();
+    drop(b);
+    let c = list("c").await;
+    assert!(is_of(&a, b'a') && is_of(&c, b'c'));
+    assert_eq!(c.bytes().as_ptr(), memory);
 }

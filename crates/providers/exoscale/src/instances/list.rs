@@ -4,30 +4,41 @@ use uuid::Uuid;
 
 use crate::api::Instance;
 
-/// The instances of a list, in the order of their ids: one allocation for thousands of them.
+/// The instances of a list. They stay where they were read to: to move thousands of them takes their room once more.
 #[derive(Debug, Default)]
-pub(crate) struct InstanceList(Vec<Instance>);
+pub(crate) struct InstanceList {
+    instances: Vec<Instance>,
+    /// Their places, in the order of their ids.
+    by_id: Vec<u32>,
+}
 
 impl InstanceList {
     /// These; of two with one id the later counts.
-    pub(crate) fn new(mut instances: Vec<Instance>) -> Self {
-        instances.reverse();
-        instances.sort_by_key(|it| it.id);
-        instances.dedup_by_key(|it| it.id);
-        Self(instances)
+    pub(crate) fn new(instances: Vec<Instance>) -> Self {
+        let id = |place: &u32| instances.get(*place as usize).map(|it| it.id);
+        let places = u32::try_from(instances.len()).unwrap_or(u32::MAX);
+        let mut by_id: Vec<u32> = (0..places).rev().collect();
+        by_id.sort_by_key(id);
+        by_id.dedup_by_key(|place| id(place));
+        Self { instances, by_id }
+    }
+
+    fn at(&self, place: u32) -> Option<&Instance> {
+        self.instances.get(place as usize)
     }
 
     pub(crate) fn get(&self, id: Uuid) -> Option<&Instance> {
-        let place = self.0.binary_search_by_key(&id, |it| it.id).ok()?;
-        self.0.get(place)
+        let id_at = |place: &u32| self.at(*place).map(|it| it.id);
+        let found = self.by_id.binary_search_by_key(&Some(id), id_at).ok()?;
+        self.at(*self.by_id.get(found)?)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Instance> {
-        self.0.iter()
+        self.by_id.iter().filter_map(|place| self.at(*place))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.by_id.len()
     }
 }
 
