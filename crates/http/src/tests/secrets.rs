@@ -256,3 +256,25 @@ fn switching_verification_off_is_logged_loudly() {
     let (_, logged) = captured(|| crate::Tls::new().build().unwrap());
     assert!(!logged.contains("WARN"), "{logged}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_where_a_long_error_is_cut_is_not_shown_in_part() {
+    let secret = "s3cret-0123456789-abcdefghij";
+    // An error shows the first 1,000 bytes of what the cloud says.
+    let said = format!("{} {secret} and so on", "x".repeat(990));
+    let server =
+        Server::new(move |_| answer(400, &serde_json::json!({ "message": said }).to_string()));
+    let pipes = Pipes::default();
+    server.listen(&pipes, "cloud.test:443");
+    let base = BaseUrl::parse("https://cloud.test").unwrap();
+    let client = HttpClient::builder("cloud", base, Connector::simulated(pipes))
+        .secret(&Secret::new(secret))
+        .build();
+    let error = client
+        .get(Route::new("v1/servers"))
+        .send()
+        .await
+        .unwrap_err();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("xxx") && !text.contains("s3cret"), "{text}");
+}
