@@ -4,6 +4,7 @@ pub mod clients;
 pub(crate) mod consistent;
 pub(crate) mod csr_store;
 pub mod election;
+pub(crate) mod encoding;
 pub(crate) mod endpoints;
 pub mod events;
 pub(crate) mod nodes;

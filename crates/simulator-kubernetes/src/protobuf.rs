@@ -1,11 +1,12 @@
-//! Reads objects in protobuf, the form in which Go's typed clients send them: `kubectl create
-//! token`, leases and events of controller managers.
+//! Reads and writes objects in protobuf, the form in which Go's typed clients send them: `kubectl create
+//! token`, leases and events of controller managers. Watches are written in it for those that ask.
 //!
 //! Types come from the schema, numbers from `numbers.txt` beside this file, which
-//! `e2e/control-plane/facts` writes from Kubernetes' own types; answers may stay JSON, because these
-//! clients accept both.
+//! `e2e/control-plane/facts` writes from Kubernetes' own types; all other answers may stay JSON, because
+//! these clients accept both.
 
 mod wire;
+mod write;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{Catalogue, Field, Struct, Type, Written, catalogue, type_named};
 use wire::{Piece, pieces};
+pub use write::{encode, event};
 
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What every such body starts with.
@@ -69,7 +71,7 @@ pub fn decode(body: &[u8]) -> Result<Value, Unreadable> {
 }
 
 fn structure(version: &str, kind: &str) -> Option<&'static Struct> {
-    if kind == "DeleteOptions" {
+    if matches!(kind, "DeleteOptions" | "Status") {
         return catalogue()
             .named(&format!("{META}.{kind}"))
             .map(|(_, one)| one);

@@ -39,6 +39,8 @@ pub enum Shape {
 pub struct Format {
     pub shape: Shape,
     pub yaml: bool,
+    /// Of watches alone.
+    pub protobuf: bool,
     /// Tables and metadata in the version before the present one.
     pub beta: bool,
 }
@@ -80,8 +82,8 @@ impl Reply {
     }
 }
 
-/// Chooses the representation from the `Accept` header.
-pub fn negotiate(headers: &HeaderMap) -> Result<Format, Refusal> {
+/// Chooses the representation from the `Accept` header; protobuf for a watch alone.
+pub fn negotiate(headers: &HeaderMap, is_watch: bool) -> Result<Format, Refusal> {
     let accept: Vec<&str> = headers
         .get_all(http::header::ACCEPT)
         .iter()
@@ -92,12 +94,16 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Format, Refusal> {
         return Ok(Format {
             shape: Shape::Whole,
             yaml: false,
+            protobuf: false,
             beta: false,
         });
     }
-    accept.split(',').find_map(clause).ok_or_else(|| {
+    let clauses = &mut accept.split(',').filter_map(clause);
+    let served = clauses.find(|format| is_watch || !format.protobuf);
+    served.ok_or_else(|| {
         // A known type in an unknown shape is refused in other words.
-        if accept.split(',').any(|one| media(one).is_some()) {
+        let known = |one| media(one).is_some_and(|it| is_watch || it != Encoding::Protobuf);
+        if accept.split(',').any(known) {
             let message = format!("only the following media types are accepted: {MEDIA_TYPES}");
             return Refusal::new(406, "NotAcceptable", message);
         }
@@ -105,11 +111,12 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Format, Refusal> {
     })
 }
 
-/// Whether a clause asks for YAML, if it can be served at all.
-fn media(clause: &str) -> Option<bool> {
+/// What a clause asks for, if it can be served at all.
+fn media(clause: &str) -> Option<Encoding> {
     match clause.split(';').next()?.trim() {
-        "application/json" | "*/*" | "application/*" => Some(false),
-        "application/yaml" => Some(true),
+        "application/json" | "*/*" | "application/*" => Some(Encoding::Json),
+        "application/yaml" => Some(Encoding::Yaml),
+        super::protobuf::MEDIA_TYPE => Some(Encoding::Protobuf),
         _ => None,
     }
 }
@@ -124,7 +131,8 @@ pub fn not_acceptable(known: &str) -> Refusal {
 
 /// One clause of an `Accept` header, if it can be served.
 fn clause(clause: &str) -> Option<Format> {
-    let yaml = media(clause)?;
+    let media = media(clause)?;
+    let (yaml, protobuf) = (media == Encoding::Yaml, media == Encoding::Protobuf);
     let pieces = clause.split(';').skip(1).map(str::trim);
     let (mut shape, mut group, mut version) = ("", "", "");
     for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
@@ -138,12 +146,18 @@ fn clause(clause: &str) -> Option<Format> {
     let beta = version == "v1beta1";
     let shape = match (shape, group, version) {
         ("", "", "") => Shape::Whole,
+        _ if protobuf => return None,
         ("Table", "meta.k8s.io", "v1" | "v1beta1") => Shape::Table,
         ("PartialObjectMetadata", "meta.k8s.io", "v1" | "v1beta1") => Shape::Partial,
         ("PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => Shape::PartialList,
         _ => return None,
     };
-    Some(Format { shape, yaml, beta })
+    Some(Format {
+        shape,
+        yaml,
+        protobuf,
+        beta,
+    })
 }
 
 /// Says that tables and metadata are of the version before the present one.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::kinds::Kind;
 use super::list::version_number;
 use super::object::text;
+use super::protobuf;
 use super::request::Query;
 use super::respond::{Format, Shape, partial, to_beta};
 use super::schema;
@@ -174,7 +175,7 @@ struct Watch {
     over: bool,
 }
 
-/// Opens a watch: a stream of events, one JSON document per line.
+/// Opens a watch: a stream of events, one JSON document per line or one message of protobuf after its length.
 pub fn open(
     source: Source,
     kind: &'static Kind,
@@ -373,6 +374,11 @@ impl Watch {
     }
 
     fn push(&mut self, event: &str, object: &Value) {
+        if self.format.protobuf {
+            let frame = protobuf::event(event, object);
+            self.queue.extend(frame.map(Bytes::from));
+            return;
+        }
         // The type first, as a real API server writes it: clients then read the object without holding it in between.
         let line = format!("{{\"type\":\"{event}\",\"object\":{object}}}\n");
         self.queue.push_back(line.into());

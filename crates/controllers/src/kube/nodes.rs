@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bowline_core::Node;
 
 use crate::kube::objects::NodeObject;
+use crate::kube::objects::protobuf::ReadProtobuf;
 use crate::kube::store::{Store, StoreChange, Stored};
 
 /// Nodes about which something is remembered: ten times the largest cluster that Kubernetes supports. What is
@@ -26,6 +27,8 @@ impl Stored for Node {
     type Key = String;
     type Object = NodeObject;
     const PLURAL: &'static str = "nodes";
+    // Large, many, and reported by kubelets all the time.
+    const PROTOBUF: Option<ReadProtobuf<NodeObject>> = Some(NodeObject::from_protobuf);
 
     fn selector(name: &String) -> String {
         format!("metadata.name={name}")

@@ -3,6 +3,7 @@
 mod certificate;
 mod guard;
 mod node;
+pub(crate) mod protobuf;
 mod service;
 mod slice;
 mod unread;
@@ -70,13 +71,18 @@ struct Metadata {
 }
 
 fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let mut used = Metadata::deserialize(from)?;
-    let (labels, annotations) = (used.labels.take(), used.annotations.take());
-    Ok(ObjectMeta {
-        labels: labels.as_ref().map(StringMap::to_map),
-        annotations: annotations.as_ref().map(StringMap::to_map),
-        ..used.into()
-    })
+    Ok(Metadata::deserialize(from)?.with_maps())
+}
+
+impl Metadata {
+    fn with_maps(mut self) -> ObjectMeta {
+        let (labels, annotations) = (self.labels.take(), self.annotations.take());
+        ObjectMeta {
+            labels: labels.as_ref().map(StringMap::to_map),
+            annotations: annotations.as_ref().map(StringMap::to_map),
+            ..self.into()
+        }
+    }
 }
 
 impl From<Metadata> for ObjectMeta {

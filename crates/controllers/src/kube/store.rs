@@ -27,6 +27,7 @@ use self::follow::Follower;
 use self::listed::{ListStanding, Listed};
 use self::versions::{is_newer, number};
 use crate::kube::objects::DeserializeGuard;
+use crate::kube::objects::protobuf::ReadProtobuf;
 use crate::metrics::StoreMetrics;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,8 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
         + 'static;
     /// The word for many of them.
     const PLURAL: &'static str;
+    /// How it is read from protobuf, where that is worth having two decoders: watches ask for it then.
+    const PROTOBUF: Option<ReadProtobuf<Self::Object>> = None;
 
     /// A field selector, where only some of them are of use.
     fn fields() -> Option<String> {

@@ -128,6 +128,49 @@ fn what_is_no_object_is_refused() {
     );
 }
 
+#[test]
+fn what_is_written_reads_the_same() {
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": "n1", "resourceVersion": "7", "creationTimestamp": "2026-01-02T03:04:05Z",
+            "labels": { "a": "b", "c": "" }, "finalizers": ["x"],
+            "managedFields": [{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }],
+        },
+        "spec": { "podCIDRs": ["10.0.0.0/24"], "taints": [{ "key": "k", "effect": "NoExecute" }] },
+        "status": {
+            "capacity": { "cpu": "4", "memory": "16Gi" },
+            "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
+            "images": [{ "names": ["a", "b"], "sizeBytes": 5_000_000_000_u64 }],
+        },
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web", "namespace": "default" },
+        "spec": { "ports": [{ "port": 80, "targetPort": "http" }, { "port": 81, "targetPort": 8081 }],
+                  "allocateLoadBalancerNodePorts": false },
+    });
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": 410,
+    });
+    for object in [node, service, status] {
+        let read = decode(&encode(&object).unwrap()).unwrap();
+        for (key, value) in object.as_object().unwrap() {
+            let read = &read[key];
+            let same = value
+                .as_object()
+                .is_none_or(|fields| fields.iter().all(|(key, value)| read[key] == *value));
+            assert!(
+                same && (value.is_object() || read == value),
+                "{key}: {read}"
+            );
+        }
+    }
+    assert_eq!(
+        encode(&json!({ "apiVersion": "v1", "kind": "Nonsense" })),
+        None
+    );
+}
+
 proptest! {
     #[test]
     fn any_bytes_end_in_an_object_or_an_error(raw in proptest::collection::vec(any::<u8>(), 0..100)) {

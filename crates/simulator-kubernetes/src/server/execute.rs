@@ -151,9 +151,14 @@ impl KubernetesApi {
         let events = watch::open(source, kind, namespace, options, format, include);
         let body = StreamBody::new(events.map(|line| Ok(Frame::data(line))));
         let mut response = Response::new(body.boxed_unsync());
+        let media_type = if format.protobuf {
+            "application/vnd.kubernetes.protobuf;stream=watch"
+        } else {
+            "application/json"
+        };
         response.headers_mut().insert(
             http::header::CONTENT_TYPE,
-            http::HeaderValue::from_static("application/json"),
+            http::HeaderValue::from_static(media_type),
         );
         Ok(response)
     }

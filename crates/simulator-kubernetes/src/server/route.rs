@@ -51,7 +51,7 @@ impl KubernetesApi {
         };
         let caller = user.name.clone();
         let mut warnings = Vec::new();
-        let yaml = respond::negotiate(&head.headers).is_ok_and(|format| format.yaml);
+        let yaml = respond::negotiate(&head.headers, false).is_ok_and(|format| format.yaml);
         let mut response = match self.route(head, content, user, &mut warnings).await {
             Ok(response) => response,
             Err(refusal) => respond::refuse(&refusal, yaml),
@@ -84,7 +84,7 @@ impl KubernetesApi {
             };
         }
         let kind = served(&target)?;
-        let format = respond::negotiate(&head.headers).map_err(|refusal| {
+        let format = respond::negotiate(&head.headers, verb == "watch").map_err(|refusal| {
             // Lists can be watched, and watches are written in other ways too.
             match verb {
                 "list" | "watch" => respond::not_acceptable(&respond::list_media_types()),

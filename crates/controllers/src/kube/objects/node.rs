@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Deserializer};
 
+use super::protobuf::{Fields, Malformed};
 use super::{Metadata, created, null_is_empty};
 
 /// A Node as it comes from the API server: large objects, small part.
@@ -30,14 +31,19 @@ struct Parts {
 
 impl<'de> Deserialize<'de> for NodeObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut parts = Parts::deserialize(from)?;
-        Ok(Self {
+        Parts::deserialize(from).map(Self::from)
+    }
+}
+
+impl From<Parts> for NodeObject {
+    fn from(mut parts: Parts) -> Self {
+        Self {
             labels: parts.metadata.labels.take().unwrap_or_default(),
             annotations: parts.metadata.annotations.take().unwrap_or_default(),
             metadata: parts.metadata.into(),
             spec: parts.spec,
             status: parts.status,
-        })
+        }
     }
 }
 
@@ -106,21 +112,112 @@ struct ConditionObject<'a> {
 
 impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let all: Vec<ConditionObject<'de>> = null_is_empty(from)?;
-        let named = |name: &str| all.iter().find(|it| it.r#type == name);
-        let ready = named("Ready").map(|it| &*it.status);
-        let network = named("NetworkUnavailable").map(|it| NetworkCondition {
-            status: it.status.to_string(),
-            reason: it.reason.to_string(),
-        });
-        Ok(Self {
-            ready: match ready {
-                Some("True") => Ready::True,
-                Some("False") => Ready::False,
-                _ => Ready::Unknown,
-            },
-            network,
-        })
+        let mut used = Self::default();
+        for condition in null_is_empty::<_, ConditionObject<'de>>(from)? {
+            used.note(&condition.r#type, &condition.status, &condition.reason);
+        }
+        Ok(used)
+    }
+}
+
+impl Conditions {
+    fn note(&mut self, kind: &str, status: &str, reason: &str) {
+        match kind {
+            "Ready" => {
+                self.ready = match status {
+                    "True" => Ready::True,
+                    "False" => Ready::False,
+                    _ => Ready::Unknown,
+                };
+            }
+            "NetworkUnavailable" => {
+                self.network = Some(NetworkCondition {
+                    status: status.to_owned(),
+                    reason: reason.to_owned(),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+// Reading protobuf. The numbers are those of Kubernetes' `api/core/v1/generated.proto`.
+
+impl NodeObject {
+    pub(crate) fn from_protobuf(node: Fields<'_>) -> Result<Self, Malformed> {
+        let mut parts = Parts::default();
+        for field in node {
+            match field? {
+                (1, metadata) => parts.metadata = Metadata::from_protobuf(metadata.message()?)?,
+                (2, spec) => parts.spec = Spec::from_protobuf(spec.message()?)?,
+                (3, status) => parts.status = Status::from_protobuf(status.message()?)?,
+                _ => {}
+            }
+        }
+        Ok(parts.into())
+    }
+}
+
+impl Spec {
+    fn from_protobuf(spec: Fields<'_>) -> Result<Self, Malformed> {
+        let mut used = Self::default();
+        for field in spec {
+            match field? {
+                (3, id) => id.text()?.clone_into(&mut used.provider_id),
+                (5, taint) => used
+                    .taints
+                    .push(TaintObject::from_protobuf(taint.message()?)?),
+                (7, range) => used.pod_cidrs.push(range.text()?.to_owned()),
+                _ => {}
+            }
+        }
+        Ok(used)
+    }
+}
+
+impl TaintObject {
+    fn from_protobuf(taint: Fields<'_>) -> Result<Self, Malformed> {
+        let mut used = Self::default();
+        for field in taint {
+            match field? {
+                (1, key) => key.text()?.clone_into(&mut used.key),
+                (2, value) => value.text()?.clone_into(&mut used.value),
+                (3, effect) => effect.text()?.clone_into(&mut used.effect),
+                (4, time) => used.time_added = time.time()?.map(|time| time.to_string()),
+                _ => {}
+            }
+        }
+        Ok(used)
+    }
+}
+
+impl Status {
+    fn from_protobuf(status: Fields<'_>) -> Result<Self, Malformed> {
+        let mut used = Self::default();
+        for field in status {
+            match field? {
+                (4, condition) => {
+                    let [kind, status, reason] = condition.message()?.texts([1, 2, 5])?;
+                    used.conditions.note(kind, status, reason);
+                }
+                (5, address) => {
+                    let [kind, address] = address.message()?.texts([1, 2])?;
+                    used.addresses.push(AddressObject {
+                        r#type: kind.to_owned(),
+                        address: address.to_owned(),
+                    });
+                }
+                (7, info) => {
+                    let [system_uuid, os_image] = info.message()?.texts([2, 5])?;
+                    used.node_info = NodeInfo {
+                        system_uuid: system_uuid.to_owned(),
+                        os_image: os_image.to_owned(),
+                    };
+                }
+                _ => {}
+            }
+        }
+        Ok(used)
     }
 }
 
@@ -185,31 +282,69 @@ impl From<TaintObject> for Taint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kube::objects::DeserializeGuard;
-    use serde_json::json;
+    use crate::kube::objects::{DeserializeGuard, protobuf};
+    use serde_json::{Value, json};
 
-    #[test]
-    fn a_node_is_decoded_into_what_is_used() {
-        let object: NodeObject = serde_json::from_value(json!({
+    fn whole() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
             "metadata": {
                 "name": "n1", "uid": "u", "resourceVersion": "7",
                 "creationTimestamp": "2026-01-02T03:04:05Z",
-                "labels": { "a": "b" }, "managedFields": [{ "manager": "kubelet" }],
+                "labels": { "a": "b", "c": "" }, "annotations": { "d": "e" },
+                "finalizers": ["f"], "managedFields": [{ "manager": "kubelet" }],
             },
             "spec": {
                 "providerID": "demo://1",
                 "podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"],
-                "taints": [{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z" }],
+                "taints": [{ "key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z" }],
             },
             "status": {
+                "capacity": { "cpu": "4" },
                 "addresses": [{ "type": "InternalIP", "address": "10.0.0.5" }],
                 "conditions": [{ "type": "MemoryPressure", "status": "False" },
                                { "type": "NetworkUnavailable", "status": "False", "reason": "Up" },
-                               { "type": "Ready", "status": "True" }],
-                "images": [{ "names": ["large"] }],
+                               { "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-02T03:04:05Z" }],
+                "nodeInfo": { "machineID": "m", "systemUUID": "s", "bootID": "b", "osImage": "Talos" },
+                "images": [{ "names": ["large"], "sizeBytes": 1_000_000_000 }],
             },
-        }))
-        .unwrap();
+        })
+    }
+
+    /// As a watch brings it.
+    fn from_protobuf(object: &Value) -> Node {
+        let written = bowline_simulator_kubernetes::protobuf::encode(object).unwrap();
+        let fields = protobuf::opened(&written).unwrap();
+        NodeObject::from_protobuf(fields).unwrap().into()
+    }
+
+    #[test]
+    fn a_node_is_the_same_in_protobuf() {
+        let deleting = json!({ "apiVersion": "v1", "kind": "Node", "metadata": {
+            "name": "n2", "deletionTimestamp": "2026-01-02T03:04:05Z" } });
+        let bare = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n3" } });
+        for object in [whole(), deleting, bare] {
+            let json = serde_json::from_value::<NodeObject>(object.clone()).unwrap();
+            assert_eq!(from_protobuf(&object), Node::from(json));
+        }
+    }
+
+    #[test]
+    fn protobuf_that_was_cut_is_malformed_or_has_less() {
+        let written = bowline_simulator_kubernetes::protobuf::encode(&whole()).unwrap();
+        for length in 0..written.len() {
+            let opened = protobuf::opened(&written[..length]);
+            let read = opened.and_then(NodeObject::from_protobuf);
+            assert!(
+                read.is_err() || length < 20 || length + 4 >= written.len(),
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_is_decoded_into_what_is_used() {
+        let object: NodeObject = serde_json::from_value(whole()).unwrap();
         assert!(object.metadata.managed_fields.is_none());
         let node = Node::from(object);
         assert_eq!(node.created.to_string(), "2026-01-02T03:04:05Z");

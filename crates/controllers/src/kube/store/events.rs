@@ -1,33 +1,43 @@
-//! The events of a watch, each decoded from the bytes of its line into the fields that are used and no others.
+//! The events of a watch, each decoded from its bytes into the fields that are used and no others.
 //!
 //! The library would hold every object whole, twice, to be able to say which one is broken. Here that is done only for
 //! one that is.
 
+use std::ops::Range;
+
 use bytes::{Buf as _, BytesMut};
 use futures::stream::{self, Stream};
+use http::Request;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
-use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::api::WatchEvent;
 use kube::client::{Body, Client};
 use kube::core::Status;
+use kube::core::error_boundary::InvalidObject;
 use kube::{Error, Resource, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::kube::encoding::{self, Encoding};
+use crate::kube::objects::protobuf::{self, Malformed, ReadProtobuf};
 use crate::kube::objects::{self, DeserializeGuard};
 
 /// Bytes of one event. The API server itself holds no object that is larger than some megabytes.
-const LINE_LIMIT: usize = 32 << 20;
+const EVENT_LIMIT: usize = 32 << 20;
+/// Bytes that tell the length of an event in protobuf.
+const LENGTH: usize = size_of::<u32>();
 
 /// What is kept in a store, or says why it cannot be read.
 type Event<K> = WatchEvent<DeserializeGuard<K>>;
 
 /// Opens a watch. Its events end when the server ends it, or when the connection breaks.
+///
+/// With `read`, the server is asked for protobuf, and for JSON if it has none.
 pub(super) async fn open<K>(
     client: &Client,
     mut request: Request<Vec<u8>>,
+    read: Option<ReadProtobuf<K>>,
 ) -> Result<impl Stream<Item = Result<Event<K>>> + Send + use<K>>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Send,
@@ -35,36 +45,26 @@ where
     // Each event on its own would hardly get smaller.
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, identity);
-    let response = client.send(request.map(Body::from)).await?;
-    if !response.status().is_success() {
-        return Err(refusal(response).await);
-    }
-    let lines = Lines {
-        body: response.into_body(),
+    let accept = read.map(|_| encoding::EITHER);
+    let (body, encoding) = encoding::send(client, request, accept).await?;
+    let read = read.filter(|_| encoding == Encoding::Protobuf);
+    let frames = Frames {
+        body,
         buffer: BytesMut::new(),
-        line: 0,
+        taken: 0,
+        are_lines: read.is_none(),
     };
-    Ok(stream::unfold(Some(lines), |lines| async {
-        let mut lines = lines?;
-        match lines.next().await {
-            Ok(line) => Some((decode(line?), Some(lines))),
+    Ok(stream::unfold(Some(frames), move |frames| async move {
+        let mut frames = frames?;
+        match frames.next().await {
+            Ok(frame) => {
+                let frame = frame?;
+                let event = read.map_or_else(|| decode(frame), |read| decode_protobuf(frame, read));
+                Some((event, Some(frames)))
+            }
             Err(error) => Some((Err(error), None)),
         }
     }))
-}
-
-/// What the server says instead of events.
-async fn refusal(response: Response<Body>) -> Error {
-    let code = response.status().as_u16();
-    let body = match response.into_body().collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => return error,
-    };
-    let status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
-        let text = String::from_utf8_lossy(&body);
-        Status::failure(text.trim(), "Failed to parse error data").with_code(code)
-    });
-    Error::Api(status.boxed())
 }
 
 fn decode<K>(line: &[u8]) -> Result<Event<K>>
@@ -108,28 +108,50 @@ where
     }))
 }
 
-/// The lines of a body.
-struct Lines {
-    body: Body,
-    buffer: BytesMut,
-    /// Bytes of the line at the beginning of the buffer that was handed out.
-    line: usize,
+fn decode_protobuf<K>(frame: &[u8], read: ReadProtobuf<K>) -> Result<Event<K>> {
+    decode_frame(frame, read).map_err(|malformed| Error::SerdeError(malformed.into()))
 }
 
-impl Lines {
-    /// The next line; none if there are no more. What was cut is no line.
+fn decode_frame<K>(frame: &[u8], read: ReadProtobuf<K>) -> Result<Event<K>, Malformed> {
+    let (kind, envelope) = protobuf::event(frame)?;
+    let object = protobuf::opened(envelope)?;
+    let guarded = || match read(object.clone()) {
+        Ok(object) => Ok(DeserializeGuard(Ok(object))),
+        Err(error) => Ok(DeserializeGuard(Err(InvalidObject {
+            error: error.to_string(),
+            metadata: protobuf::metadata(object.clone())?,
+        }))),
+    };
+    Ok(match kind {
+        "ADDED" => WatchEvent::Added(guarded()?),
+        "MODIFIED" => WatchEvent::Modified(guarded()?),
+        "DELETED" => WatchEvent::Deleted(guarded()?),
+        "BOOKMARK" => WatchEvent::Bookmark(protobuf::bookmark(object)?),
+        "ERROR" => WatchEvent::Error(protobuf::status(object)?.boxed()),
+        _ => return Err(Malformed),
+    })
+}
+
+/// What a body is made of: lines, or pieces of protobuf with their lengths before them.
+struct Frames {
+    body: Body,
+    buffer: BytesMut,
+    /// Bytes at the beginning of the buffer that were handed out.
+    taken: usize,
+    are_lines: bool,
+}
+
+impl Frames {
+    /// The next frame; none if there are no more. What was cut is no frame.
     async fn next(&mut self) -> Result<Option<&[u8]>> {
-        self.buffer.advance(self.line);
+        self.buffer.advance(std::mem::take(&mut self.taken));
         let mut searched = 0;
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.buffer[searched..]) {
-                self.line = searched + end + 1;
-                return Ok(Some(&self.buffer[..self.line]));
+            if let Some(frame) = self.frame(searched)? {
+                self.taken = frame.end;
+                return Ok(Some(&self.buffer[frame]));
             }
-            (searched, self.line) = (self.buffer.len(), 0);
-            if searched > LINE_LIMIT {
-                return Err(Error::LinesCodecMaxLineLengthExceeded);
-            }
+            searched = self.buffer.len();
             match self.body.frame().await {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -141,6 +163,31 @@ impl Lines {
                 Some(Err(error)) => return Err(error),
             }
         }
+    }
+
+    /// Where the first frame is, if it is whole. `searched` bytes hold no end of a line.
+    fn frame(&self, searched: usize) -> Result<Option<Range<usize>>> {
+        let frame = if self.are_lines {
+            let end = memchr::memchr(b'\n', &self.buffer[searched..]);
+            0..end.map_or(usize::MAX, |end| searched + end + 1)
+        } else {
+            let length = self.buffer.first_chunk::<LENGTH>();
+            let length = length.map(|length| u32::from_be_bytes(*length));
+            let length = length.and_then(|length| usize::try_from(length).ok());
+            LENGTH..length.map_or(usize::MAX, |length| LENGTH.saturating_add(length))
+        };
+        if frame.end <= self.buffer.len() {
+            return Ok(Some(frame));
+        }
+        let known = if frame.end == usize::MAX {
+            self.buffer.len()
+        } else {
+            frame.end
+        };
+        if known > EVENT_LIMIT {
+            return Err(Error::LinesCodecMaxLineLengthExceeded);
+        }
+        Ok(None)
     }
 }
 
@@ -163,25 +210,49 @@ mod tests {
     use super::*;
     use crate::kube::objects::NodeObject;
     use futures::StreamExt as _;
+    use http::Response;
+    use http::header::{ACCEPT, CONTENT_TYPE};
     use http_body::Frame;
     use kube::ResourceExt as _;
 
     /// A watch whose body comes in these pieces.
     fn server(code: u16, pieces: Vec<Result<&'static str, std::io::ErrorKind>>) -> Client {
-        let answer = move |_: Request<Body>| {
+        let pieces = pieces
+            .into_iter()
+            .map(|piece| piece.map(|it| it.as_bytes().to_vec()));
+        serve(code, "application/json", pieces.collect())
+    }
+
+    /// The same in protobuf.
+    fn protobuf_server(code: u16, pieces: Vec<Vec<u8>>) -> Client {
+        let kind = "application/vnd.kubernetes.protobuf;stream=watch";
+        serve(code, kind, pieces.into_iter().map(Ok).collect())
+    }
+
+    fn serve(
+        code: u16,
+        kind: &'static str,
+        pieces: Vec<Result<Vec<u8>, std::io::ErrorKind>>,
+    ) -> Client {
+        let answer = move |request: Request<Body>| {
+            let accept = request.headers().get(ACCEPT);
+            assert!(accept.is_some_and(|it| it == encoding::EITHER));
             let frames = pieces.clone().into_iter().map(|piece| match piece {
-                Ok(text) => Ok(Frame::data(bytes::Bytes::from_static(text.as_bytes()))),
+                Ok(bytes) => Ok(Frame::data(bytes::Bytes::from(bytes))),
                 Err(kind) => Err(std::io::Error::from(kind)),
             });
             let body = http_body_util::StreamBody::new(stream::iter(frames));
-            let response = Response::builder().status(code).body(body);
+            let response = Response::builder().status(code).header(CONTENT_TYPE, kind);
+            let response = response.body(body);
             async move { response }
         };
         Client::new(tower::service_fn(answer), "default")
     }
 
+    const READ: Option<ReadProtobuf<NodeObject>> = Some(NodeObject::from_protobuf);
+
     async fn names(client: &Client) -> Vec<String> {
-        let events = open::<NodeObject>(client, Request::default()).await;
+        let events = open(client, Request::default(), READ).await;
         let named = events.unwrap().map(|event| match event {
             Ok(WatchEvent::Added(object)) => match &object.0 {
                 Ok(_) => object.name_any(),
@@ -249,11 +320,108 @@ mod tests {
         let status = r#"{"kind":"Status","status":"Failure","code":403}"#;
         for (code, text) in [(403, status), (502, "no proxy")] {
             let client = server(code, vec![Ok(text)]);
-            let error = open::<NodeObject>(&client, Request::default()).await.err();
+            let error = open(&client, Request::default(), READ).await.err();
             assert!(
                 matches!(error, Some(Error::Api(status)) if status.code == code),
                 "{code}"
             );
         }
+    }
+
+    fn node(name: &str) -> serde_json::Value {
+        serde_json::json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } })
+    }
+
+    fn event(kind: &str, object: &serde_json::Value) -> Vec<u8> {
+        bowline_simulator_kubernetes::protobuf::event(kind, object).unwrap()
+    }
+
+    #[tokio::test]
+    async fn protobuf_is_put_together_whatever_the_pieces() {
+        let all = [
+            event("ADDED", &node("a")),
+            event("ADDED", &node("b")),
+            event("ADDED", &node("cut")),
+        ];
+        let all = all.concat();
+        let all = &all[..all.len() - 1];
+        for size in 1..all.len() {
+            let client = protobuf_server(200, all.chunks(size).map(<[u8]>::to_vec).collect());
+            assert_eq!(names(&client).await, ["a", "b"], "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_broken_object_in_protobuf_is_one_error() {
+        // The name is a field of `metadata`, and there is more of `spec` said than there is.
+        let mut broken = b"k8s\0\x12\x0b\x0a\x05\x0a\x03old\x12\x02\x1a\x7f".to_vec();
+        let mut frame = b"\x0a\x05ADDED\x12".to_vec();
+        broken.splice(0..0, [0x0a, u8::try_from(broken.len()).unwrap()]);
+        frame.push(u8::try_from(broken.len()).unwrap());
+        frame.extend(broken);
+        let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
+        let pieces = vec![length.to_vec(), frame, event("ADDED", &node("b"))];
+        assert_eq!(
+            names(&protobuf_server(200, pieces)).await,
+            ["old broken", "b"]
+        );
+    }
+
+    #[tokio::test]
+    async fn protobuf_has_bookmarks_deletions_and_refusals() {
+        let mark = serde_json::json!({ "apiVersion": "v1", "kind": "Node", "metadata": {
+            "resourceVersion": "7", "annotations": { "k8s.io/initial-events-end": "true" } } });
+        let status = serde_json::json!({ "apiVersion": "v1", "kind": "Status", "metadata": {},
+            "status": "Failure", "message": "too old", "reason": "Expired", "code": 410,
+            "details": { "causes": [{ "reason": "ResourceVersionTooLarge", "message": "m" }] } });
+        let all = [
+            event("BOOKMARK", &mark),
+            event("DELETED", &node("a")),
+            event("ERROR", &status),
+        ];
+        let client = protobuf_server(200, vec![all.concat()]);
+        let events = open(&client, Request::default(), READ).await.unwrap();
+        let events: Vec<_> = events.map(Result::unwrap).collect().await;
+        let [
+            WatchEvent::Bookmark(mark),
+            WatchEvent::Deleted(_),
+            WatchEvent::Error(status),
+        ] = &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(mark.metadata.resource_version, "7");
+        assert!(
+            mark.metadata
+                .annotations
+                .contains_key("k8s.io/initial-events-end")
+        );
+        assert_eq!(
+            (status.code, &*status.reason, &*status.message),
+            (410, "Expired", "too old")
+        );
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let causes: Vec<_> = causes.map(|cause| cause.reason.clone()).collect();
+        assert_eq!(causes, ["ResourceVersionTooLarge"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_protobuf_is_an_error_and_too_much_of_it_too() {
+        let frames: [&[u8]; 4] = [
+            b"\0\0\0\x02\x0a\x7f",
+            b"\0\0\0\x07\x0a\x05ADDED",
+            b"\0\0\0\x00",
+            b"\xff\xff\xff\xff",
+        ];
+        for frame in frames {
+            let names = names(&protobuf_server(200, vec![frame.to_vec()])).await;
+            assert!(
+                names.len() == 1 && names[0].starts_with("error "),
+                "{frame:?} {names:?}"
+            );
+        }
+        let refused = protobuf_server(403, vec![b"no".to_vec()]);
+        let error = open(&refused, Request::default(), READ).await.err();
+        assert!(matches!(error, Some(Error::Api(status)) if status.code == 403));
     }
 }

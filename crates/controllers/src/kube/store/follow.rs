@@ -321,7 +321,9 @@ impl<'a, T: Stored> Follower<'a, T> {
             .watch(params, version)
             .map_err(kube::Error::BuildRequest)?;
         let client = self.api.clone().into_client();
-        Ok(in_time(events::open(&client, request)).await?.boxed())
+        Ok(in_time(events::open(&client, request, T::PROTOBUF))
+            .await?
+            .boxed())
     }
 
     async fn take_changes(&mut self, mut events: Events<T>) -> Result<(), FollowFailure> {

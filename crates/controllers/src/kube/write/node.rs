@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{WriteError, bounded, by_us};
+use crate::kube::encoding::{self, Encoding};
+use crate::kube::objects::protobuf::{self, Malformed};
 use crate::kube::objects::{self, NodeObject};
 use crate::report::Reported;
 
@@ -167,15 +169,18 @@ impl NodeWriter {
         body: &Value,
     ) -> Result<String, WriteError> {
         let patch = Patch::Strategic(body);
-        let request = self.request().patch_metadata(&node.name, &by_us(), &patch);
-        let client = self.api.clone().into_client();
-        let write = async {
-            client
-                .request(request.map_err(kube::Error::BuildRequest)?)
-                .await
+        let request = self.request().patch(&node.name, &by_us(), &patch);
+        let read = |answer: &[u8], encoding| match encoding {
+            Encoding::Protobuf => protobuf::metadata(protobuf::opened(answer)?)?
+                .resource_version
+                .ok_or(Malformed.into()),
+            Encoding::Json => {
+                let answer: Answer = serde_json::from_slice(answer)?;
+                Ok(answer.metadata.resource_version)
+            }
         };
-        let answer: Answer = self.bounded(what, &node.name, write).await?;
-        Ok(answer.metadata.resource_version)
+        self.call(what, node, request, encoding::METADATA, read)
+            .await
     }
 
     /// Sets labels, whatever else changed on the node meanwhile.
@@ -367,14 +372,33 @@ impl NodeWriter {
         node: &Node,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Arc<Node>, WriteError> {
+        let read = |answer: &[u8], encoding| match encoding {
+            Encoding::Protobuf => Ok(NodeObject::from_protobuf(protobuf::opened(answer)?)?),
+            Encoding::Json => objects::decode(answer),
+        };
+        let object = self
+            .call(what, node, request, encoding::EITHER, read)
+            .await?;
+        Ok(Arc::new(object.into()))
+    }
+
+    /// Sends a write, and reads its answer.
+    async fn call<T>(
+        &self,
+        what: &'static str,
+        node: &Node,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        accept: &'static str,
+        read: impl FnOnce(&[u8], Encoding) -> serde_json::Result<T>,
+    ) -> Result<T, WriteError> {
         let client = self.api.clone().into_client();
         let write = async {
             let request = request.map_err(kube::Error::BuildRequest)?;
-            let answer = client.request_text(request).await?;
-            objects::decode::<NodeObject>(answer.as_bytes()).map_err(kube::Error::SerdeError)
+            let (body, encoding) = encoding::send(&client, request, Some(accept)).await?;
+            let answer = encoding::whole(body).await?;
+            read(&answer, encoding).map_err(kube::Error::SerdeError)
         };
-        let object = self.bounded(what, &node.name, write).await?;
-        Ok(Arc::new(object.into()))
+        self.bounded(what, &node.name, write).await
     }
 
     /// Whether this write is not made; then it is logged, unless the last one
