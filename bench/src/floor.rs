@@ -1,4 +1,5 @@
-//! The floor: the two writes that every initialisation needs, by a client that decides nothing.
+//! The floor: the two writes that every initialisation needs, by a client that decides nothing. For its CPU it also writes
+//! the event, which nobody waits for.
 
 use anyhow::{Context, Result};
 use bowline_simulator::KubeletSpec;
@@ -12,11 +13,14 @@ use crate::process::Usage;
 use crate::progress::Progress;
 use crate::requests::{self, MERGE, STRATEGIC};
 
-/// What the two writes cost for all nodes.
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// What that costs for all nodes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Floor {
+    /// Of the two writes.
     pub(crate) seconds: f64,
-    /// CPU seconds of this process. Of the client alone only where the API server is a process of its own.
+    /// CPU seconds of this process, events included. Of the client alone only where the API server is a process of its own.
     pub(crate) cpu: f64,
 }
 
@@ -43,8 +47,24 @@ pub(crate) async fn measure(
     let seconds = begun.elapsed().as_secs_f64();
     // It has written what has to be written.
     follower.until(kubelets.len()).await?;
+    let event =
+        async |kubelet: &KubeletSpec| requests::post(client, EVENTS, &synced(kubelet)).await;
+    each(kubelets, event).await.context("the floor's events")?;
     let cpu = cpu()? - used;
     Ok(Floor { seconds, cpu })
+}
+
+/// As the controllers' own, under a name that the server completes.
+fn synced(kubelet: &KubeletSpec) -> Value {
+    let now = jiff::Timestamp::now().round(jiff::Unit::Second).ok();
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": { "generateName": format!("{}.", kubelet.node_name), "namespace": "default" },
+        "involvedObject": { "apiVersion": "v1", "kind": "Node", "name": kubelet.node_name },
+        "reason": "Synced", "message": "Node synced successfully", "type": "Normal",
+        "source": { "component": "floor" }, "reportingComponent": "floor", "count": 1,
+        "firstTimestamp": now, "lastTimestamp": now,
+    })
 }
 
 /// Three addresses, as most clouds give.

@@ -147,7 +147,7 @@ pub(crate) fn print(row: &Row, place: Where) -> Vec<String> {
     line(&name, row, &row.run, &cells(row, &row.run, place));
     if row.what == What::Join && place == Where::Real {
         println!(
-            "{:27} CPU of the bare client, with its watch: {:.2} s; ours {:.2} times that",
+            "{:27} CPU of the bare client, with its watch and events: {:.2} s; ours {:.2} times that",
             "",
             row.floor_cpu,
             row.run.cpu() / row.floor_cpu

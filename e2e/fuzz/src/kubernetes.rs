@@ -100,7 +100,8 @@ async fn follow<T: Stored>(script: &Script) {
     let (store, metrics) = (Store::<T>::default(), Metrics::new());
     let client = connection.client().clone();
     let stop = CancellationToken::new();
-    let following = store.follow(client, Random::seeded(1), &metrics.stores, stop);
+    let restored = tokio::sync::Notify::new();
+    let following = store.follow(client, Random::seeded(1), &metrics.stores, &restored, stop);
     tokio::select! {
         () = following => {}
         () = sleep(WATCHED) => {}

@@ -17,9 +17,9 @@ use crate::invariants::{Asked, FOREIGN, addresses, balancers_of, published, want
 use crate::managers::SITE;
 use crate::storm::{Incarnation, Storm};
 
-/// Seconds that it takes to restore an API server: longer than leases last, so that managers start anew, as Kubernetes'
-/// documentation asks for. One that goes on may resume a watch at a version that the server has reached a second time.
-const RESTORING: u8 = 60;
+/// Seconds that it takes to restore an API server: less than leases last, so that managers go on, and their watches could
+/// resume at versions that the server has reached a second time.
+const RESTORING: u8 = 3;
 
 /// Machines of others: a page of Triton has a thousand.
 const CROWD: usize = 998;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use bowline_http::Clock;
 use http::HeaderValue;
 use kube::Client;
+use tokio::sync::Notify;
 
 use crate::kube::election::Fence;
 use crate::metrics::Metrics;
@@ -105,6 +106,7 @@ pub struct Clients {
     metrics: Arc<Metrics>,
     service_accounts: bool,
     writes: WritesInFlight,
+    restored: Arc<Notify>,
 }
 
 impl Clients {
@@ -125,6 +127,7 @@ impl Clients {
             metrics,
             service_accounts,
             writes: WritesInFlight::default(),
+            restored: Arc::default(),
         }
     }
 
@@ -132,6 +135,11 @@ impl Clients {
     /// limit it.
     pub fn adapt_writes(&self, adapt: bool) {
         self.writes.adapt(adapt);
+    }
+
+    /// Wakes all stores when somebody notices that the API server was restored to an earlier state.
+    pub(crate) fn restored(&self) -> Arc<Notify> {
+        self.restored.clone()
     }
 
     /// The API server, as `host:port`.

@@ -20,12 +20,13 @@ use bowline_http::Random;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::SetOnce;
+use tokio::sync::{Notify, SetOnce};
 use tracing::{debug, warn};
 
 use self::follow::Follower;
 use self::listed::{ListStanding, Listed};
-use self::versions::{is_newer, number};
+use self::versions::is_newer;
+pub(crate) use self::versions::number as version_number;
 use crate::kube::objects::DeserializeGuard;
 use crate::kube::objects::protobuf::ReadProtobuf;
 use crate::metrics::StoreMetrics;
@@ -215,7 +216,7 @@ impl<T: Stored> Default for Contents<T> {
 
 impl<T: Stored> Contents<T> {
     fn note_version(&mut self, version: &str) {
-        self.newest = self.newest.max(number(version).unwrap_or(0));
+        self.newest = self.newest.max(version_number(version).unwrap_or(0));
     }
 }
 
@@ -323,17 +324,19 @@ impl<T: Stored> Store<T> {
         self.0.synced.initialized()
     }
 
-    /// Keeps the objects in step with the API server until `stop`.
+    /// Keeps the objects in step with the API server until `stop`. `restored` says that the server was restored to an
+    /// earlier state, which a watch does not show.
     pub async fn follow(
         &self,
         client: kube::Client,
         random: Random,
         metrics: &StoreMetrics,
+        restored: &Notify,
         stop: CancellationToken,
     ) {
         let api: Api<DeserializeGuard<T::Object>> = Api::all(client);
         let follower = Follower::new(self, api, random, metrics);
-        stop.run_until_cancelled(follower.run()).await;
+        stop.run_until_cancelled(follower.run(restored)).await;
     }
 
     /// Takes what the watch brought, readable or not.

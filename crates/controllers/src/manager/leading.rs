@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
@@ -99,6 +100,7 @@ impl Manager {
                 &self.event_context(),
             ),
             metrics: self.metrics.clone(),
+            restored: self.clients.restored(),
             namespace: self.options().election.resource_namespace.clone(),
         }
     }
@@ -194,6 +196,7 @@ struct Candidacy {
     identity: String,
     events: Recorder,
     metrics: Arc<Metrics>,
+    restored: Arc<Notify>,
     /// Of the manager's own lease.
     namespace: String,
 }
@@ -221,6 +224,7 @@ impl Candidacy {
     fn announcer(&self) -> Announcer {
         Announcer {
             metrics: self.metrics.clone(),
+            restored: self.restored.clone(),
             events: self.events.clone(),
             namespace: self.namespace.clone(),
         }
@@ -230,6 +234,8 @@ impl Candidacy {
 /// Reports who leads, in metrics and events.
 struct Announcer {
     metrics: Arc<Metrics>,
+    /// Wakes the stores.
+    restored: Arc<Notify>,
     events: Recorder,
     namespace: String,
 }
@@ -263,6 +269,15 @@ impl Observer for Announcer {
 
     fn slow_path(&self, lease: &LeaseName) {
         self.metrics.election.slow_renewal(&self.label(lease));
+    }
+
+    fn went_back(&self, lease: &LeaseName) {
+        warn!(
+            %lease,
+            "the API server shows an earlier state of the lease: it was probably restored from a backup. Everything is \
+             listed anew"
+        );
+        self.restored.notify_waiters();
     }
 
     fn event(&self, lease: &Lease, message: &str) {
@@ -309,6 +324,10 @@ impl Observer for Holder {
 
     fn slow_path(&self, lease: &LeaseName) {
         self.announcer.slow_path(lease);
+    }
+
+    fn went_back(&self, lease: &LeaseName) {
+        self.announcer.went_back(lease);
     }
 
     fn event(&self, lease: &Lease, message: &str) {

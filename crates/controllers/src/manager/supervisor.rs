@@ -275,9 +275,12 @@ impl<'a> Supervisor<'a> {
         let (store, random) = (store.clone(), self.manager.random.fork());
         let (client, stop) = (self.manager.clients.root(INFORMERS), stop.clone());
         let metrics = self.manager.metrics.stores.clone();
-        followers
-            .tasks
-            .spawn(async move { store.follow(client, random, &metrics, stop).await });
+        let restored = self.manager.clients.restored();
+        followers.tasks.spawn(async move {
+            store
+                .follow(client, random, &metrics, &restored, stop)
+                .await;
+        });
     }
 }
 

@@ -403,3 +403,30 @@ async fn proof_case_43_a_restored_server_is_followed_and_nothing_is_destroyed_fo
     };
     assert_eq!((lost("nodes"), lost("services")), (Some(1.0), Some(1.0)));
 }
+
+#[scenario]
+async fn proof_case_43_a_restored_server_that_has_overtaken_is_listed_anew() {
+    // The lease of a leader shows that the server was restored.
+    let flags = ["--leader-elect", "--cluster-name=prod"];
+    let bench = with_everything(&flags, Sharing::Alone).await;
+    let backup = bench.cluster.backup().await;
+    bench.ensured("late").await;
+    revisions(&bench, 100).await;
+    bench.settle().await;
+    let balancers = bench.balancers().all().len();
+    // No watch goes on before the server has reached the version from which it would.
+    let paths = ["/api/v1/services", "/api/v1/nodes"];
+    for path in paths {
+        bench.fault(Rule::new(Action::Reset).named(path).on("GET", path));
+    }
+    bench.cluster.restore(&backup).await;
+    bench.create_service(service("new")).await;
+    revisions(&bench, 400).await;
+    for path in paths {
+        bench.world.faults.remove(path);
+    }
+    bench.until_published("new").await;
+    bench.assert_visible(LEASE, "ServiceLost", "late").await;
+    assert_eq!(bench.balancers().all().len(), balancers + 1);
+    assert_eq!(bench.balancers().count("delete load balancer"), 0);
+}

@@ -14,6 +14,7 @@ use super::fence::Fence;
 use super::notes::LeaseNotes;
 use super::record::{Act, Observation, Record, decide};
 use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
+use crate::kube::store::version_number;
 
 /// How far attempts to acquire are spread: standbys shall not all knock at the same moment.
 const JITTER_FACTOR: f64 = 1.2;
@@ -248,7 +249,14 @@ impl Elector {
         if self.leading && self.renew_directly().await? {
             return Ok(Attempt::Ours);
         }
+        let written = self.version().filter(|_| self.leading);
         self.look().await?;
+        if written
+            .zip(self.version())
+            .is_some_and(|(written, read)| read < written)
+        {
+            self.observer.went_back(&self.lease);
+        }
         let (date, now) = (self.clock.now(), Instant::now());
         let sighting = self.seen.as_ref().map(|(_, sighting)| sighting);
         if let Some(holder) = sighting.map(|seen| &seen.record.holder)
@@ -322,6 +330,12 @@ impl Elector {
         });
         self.note_kin();
         Ok(())
+    }
+
+    /// The version of the Lease as it was seen or written last.
+    fn version(&self) -> Option<u64> {
+        let (lease, _) = self.seen.as_ref()?;
+        version_number(lease.metadata.resource_version.as_deref()?)
     }
 
     fn note_kin(&self) {

@@ -121,6 +121,12 @@ pub trait Observer: Send + Sync {
         let _ = lease;
     }
 
+    /// A leader read its Lease, and that was older than the leader had written it: the API server was restored to an
+    /// earlier state.
+    fn went_back(&self, lease: &LeaseName) {
+        let _ = lease;
+    }
+
     /// An event of type Normal and reason `LeaderElection` to be made on this Lease: when it is
     /// won and when it is given back. Who loses it writes nothing more.
     fn event(&self, lease: &Lease, message: &str) {

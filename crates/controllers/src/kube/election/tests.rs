@@ -524,6 +524,32 @@ async fn a_deleted_lease_is_made_again_by_its_leader() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_notices_that_its_lease_went_back_in_time() {
+    let (world, notes) = (World::new(12), Arc::new(Notes::default()));
+    let today = Clock::simulated(date("2026-01-01T00:00:00Z"));
+    let line = Arc::new(Mutex::new(Line::default()));
+    let elector = world.observed("a", "manager", line.clone(), today, notes.clone());
+    let fence = elector.fence();
+    let life = async move { elector.acquire().await.renew().await };
+    let leader = Process::live(fence, line, life);
+    leader.until_leading().await;
+    let backup = world.store.lock().unwrap().leases.clone();
+    sleep(seconds(5)).await;
+    // Somebody else's write is later than ours.
+    world.write(&held_by("a"));
+    sleep(seconds(5)).await;
+    let went_back = || {
+        let heard = notes.0.lock().unwrap();
+        heard.iter().filter(|it| it.ends_with("went back")).count()
+    };
+    assert_eq!(went_back(), 0);
+    world.store.lock().unwrap().leases = backup;
+    sleep(seconds(5)).await;
+    assert!(leader.leads());
+    assert_eq!(went_back(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_candidate_survives_a_server_that_does_not_answer() {
     let world = World::new(10);
     let ours = world.start("a");
@@ -573,6 +599,11 @@ impl Observer for Notes {
     fn slow_path(&self, lease: &LeaseName) {
         let name = &lease.name;
         self.0.lock().unwrap().push(format!("{name} slow"));
+    }
+
+    fn went_back(&self, lease: &LeaseName) {
+        let name = &lease.name;
+        self.0.lock().unwrap().push(format!("{name} went back"));
     }
 
     fn event(&self, lease: &Lease, message: &str) {

@@ -52,6 +52,11 @@ impl<'a> Fields<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, Malformed> {
+        // Nearly all are small.
+        if let [byte @ ..0x80, rest @ ..] = self.0 {
+            self.0 = rest;
+            return Ok((*byte).into());
+        }
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first().ok_or(Malformed)?;

@@ -6,11 +6,14 @@
 //!                               └─▶ expired ──▶ list: not older than what is known ──▶ what it lacks is read once more
 //!                                                          │ it is behind
 //!                                                          └─▶ consistent list: counts, even if it is older
+//!                                                               ▲
+//!                  the lease of a leader went back in time ─────┘
 //! ```
 //!
 //! A list that may come from a cache proves no absence. So what it lacks, and of which no deletion was seen, stays
 //! until a consistent read (one without a version, which no cache may answer) lacks it too.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bowline_core::error_chain;
@@ -20,6 +23,7 @@ use futures::stream::BoxStream;
 use kube::api::{ListParams, VersionMatch, WatchEvent, WatchParams};
 use kube::core::ObjectList;
 use kube::{Api, Resource as _, ResourceExt as _};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
@@ -56,6 +60,16 @@ const LIST_END: &str = "k8s.io/initial-events-end";
 type Guarded<T> = DeserializeGuard<<T as Stored>::Object>;
 type Events<T> = BoxStream<'static, kube::Result<WatchEvent<Guarded<T>>>>;
 
+/// What is doubted about the next list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    None,
+    /// Whether what it lacks is gone: it has to be a proof.
+    Absence,
+    /// The same, and it shows an earlier state: the server was restored.
+    Restored,
+}
+
 /// What a list has to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -86,8 +100,7 @@ pub(super) struct Follower<'a, T: Stored> {
     failures: u32,
     /// The version from which the watch goes on; none: everything is to be listed.
     place: Option<String>,
-    /// Whether the next list has to be a proof.
-    in_doubt: bool,
+    doubt: Doubt,
     /// Whether the last watch was cut before its time.
     was_cut: bool,
 }
@@ -107,18 +120,31 @@ impl<'a, T: Stored> Follower<'a, T> {
             streams: true,
             failures: 0,
             place: None,
-            in_doubt: false,
+            doubt: Doubt::None,
             was_cut: false,
         }
     }
 
-    /// Follows until it is dropped.
-    pub(super) async fn run(mut self) {
+    /// Follows until it is dropped. After a restore it begins anew with what the storage has: a watch could go on from a
+    /// version that the server has reached a second time.
+    pub(super) async fn run(mut self, restored: &Notify) {
+        let mut notified = pin!(restored.notified());
         loop {
-            if let Err(failure) = self.round().await {
-                let wait = self.react(&failure);
-                tokio::time::sleep(wait).await;
+            tokio::select! {
+                biased;
+                () = &mut notified => {
+                    notified.set(restored.notified());
+                    (self.place, self.doubt) = (None, Doubt::Restored);
+                }
+                () = self.step() => {}
             }
+        }
+    }
+
+    async fn step(&mut self) {
+        if let Err(failure) = self.round().await {
+            let wait = self.react(&failure);
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -152,7 +178,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         // its versions would soon be those that are known.
         if failure.is_behind() {
             self.place = None;
-            self.in_doubt = true;
+            self.doubt = self.doubt.max(Doubt::Absence);
         }
         if failure.is_no_outage() {
             self.failures = 0;
@@ -174,18 +200,19 @@ impl<'a, T: Stored> Follower<'a, T> {
     async fn list(&mut self) -> Result<Events<T>, FollowFailure> {
         let newest = self.store.contents().newest;
         let wanted = match newest {
-            _ if self.in_doubt => Wanted::Proof,
+            _ if self.doubt != Doubt::None => Wanted::Proof,
             0 => Wanted::Proof,
             newest => Wanted::NotOlderThan(newest),
         };
         // A cache that is behind cannot stream a consistent list either; a page comes from the storage itself.
-        let (mut listed, events) = if self.streams && !self.in_doubt {
+        let (mut listed, events) = if self.streams && self.doubt == Doubt::None {
             let (listed, events) = self.list_as_stream(wanted).await?;
             (listed, Some(events))
         } else {
             (self.list_in_pages(wanted).await?, None)
         };
         let standing = match wanted {
+            Wanted::Proof if self.doubt == Doubt::Restored => ListStanding::Restored,
             Wanted::Proof if self.is_older(&listed, newest) => ListStanding::Restored,
             Wanted::Proof => ListStanding::Current,
             Wanted::NotOlderThan(_) => {
@@ -197,7 +224,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         self.store.replace(listed, standing);
         self.report_lost(standing);
         self.place = Some(version.clone());
-        (self.failures, self.in_doubt) = (0, false);
+        (self.failures, self.doubt) = (0, Doubt::None);
         match events {
             Some(events) => Ok(events),
             None => self.watch(&version).await,
@@ -265,7 +292,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         }
         let doubtful = listed.lacks(&self.store.contents().seen);
         if doubtful.len() > MOST_READ_BY_NAME {
-            self.in_doubt = true;
+            self.doubt = self.doubt.max(Doubt::Absence);
             return Err(FollowFailure::Doubtful(doubtful.len()));
         }
         for key in doubtful {

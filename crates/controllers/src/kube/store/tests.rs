@@ -305,7 +305,8 @@ async fn a_list_without_an_end_is_given_up() {
     let client = kube::Client::new(tower::service_fn(answer), "default");
     let (nodes, metrics) = (Nodes::default(), crate::metrics::Metrics::new());
     let stop = CancellationToken::new();
-    let following = nodes.follow(client, Random::seeded(1), &metrics.stores, stop);
+    let restored = tokio::sync::Notify::new();
+    let following = nodes.follow(client, Random::seeded(1), &metrics.stores, &restored, stop);
     let first_round = std::time::Duration::from_millis(100);
     assert!(tokio::time::timeout(first_round, following).await.is_err());
     assert!(!nodes.is_synced());

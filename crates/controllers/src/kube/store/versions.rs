@@ -3,7 +3,7 @@
 
 use super::Stored;
 
-pub(super) fn number(version: &str) -> Option<u64> {
+pub(crate) fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }
 
