@@ -34,7 +34,7 @@ const AT_REST: &str = "exoscale";
 const NODES_AT_REST: usize = 5_000;
 const SERVICES: usize = 2_000;
 /// More nodes are measured once: that takes long.
-const MOST_REPEATED: usize = 5_000;
+const MOST_REPEATED: usize = 15_000;
 
 pub(crate) struct All<'a> {
     pub(crate) place: Where,

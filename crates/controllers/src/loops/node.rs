@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Nodes of one cloud whose machines are asked for at the same time, 2 kB each. Many times as many as are written at the
 /// same time, so that a list serves all of them; whoever comes next is answered from the same list.
-const IN_FLIGHT_LIMIT: usize = 1000;
+const IN_FLIGHT_LIMIT: usize = 500;
 /// A node that nobody recognises, and one whose reconcile keeps failing, is looked at this often.
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
 /// How often it is reported at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
