@@ -274,7 +274,7 @@ flags! {
     Integer32 "kube-api-burst" = "30", Generic => client.burst:
         "Requests to the API server that each controller may make at once, ahead of its rate.";
     Text "kube-api-content-type" = "application/vnd.kubernetes.protobuf", Generic, ignored => client.content_type:
-        "Encoding of requests to the API server. Bowline always speaks JSON.";
+        "Encoding of requests to the API server. Bowline writes JSON and reads nodes in protobuf.";
     Duration "min-resync-period" = "12h0m0s", Generic => controllers.min_resync_period:
         "Shortest time after which watched objects are looked at again unchanged; the real one is random between this and twice this.";
     Duration "controller-start-interval" = "0s", Generic, live => controllers.start_interval:
