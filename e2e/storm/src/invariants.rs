@@ -56,6 +56,10 @@ pub(crate) struct Invariants {
     /// As they were at the last look.
     routes: Routes,
     shown: BTreeSet<Shown>,
+    /// Load balancers (cloud, id) of Services that want them, as they were at the last look.
+    balancers: BTreeMap<(String, String), Balancer>,
+    /// Nodes that are no targets for a reason that people gave, now or once: what follows from that may come late.
+    pub(crate) unwanted: BTreeSet<String>,
     /// Nodes that pretend to be others, and which.
     pub(crate) twins: BTreeMap<String, String>,
     /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
@@ -112,6 +116,7 @@ impl Invariants {
         broken.extend(self.look_at_routes(world, store, routes));
         broken.extend(self.look_at_foreign(seen));
         broken.extend(self.look_at_balancers(services, seen));
+        broken.extend(self.look_at_targets(world, store, services, seen));
         broken.extend(entries.iter().filter_map(|it| self.look_at_call(it)));
         self.find(broken);
     }
@@ -122,6 +127,7 @@ impl Invariants {
         self.lost.extend(lost);
         self.is_restored = true;
         self.routes.clear();
+        self.balancers.clear();
         // Where the lease was restored, it may have been another's.
         self.holder = None;
         self.held_since = None;
@@ -304,6 +310,53 @@ impl Invariants {
         broken
     }
 
+    /// No target goes whose Node and machine are there. Lost Nodes apart: their kubelets register anew.
+    fn look_at_targets(
+        &mut self,
+        world: &World,
+        store: &Store,
+        services: &[Value],
+        seen: &Seen,
+    ) -> Vec<String> {
+        let wanting = services.iter().filter(|it| wants_balancer(it));
+        let uids: Vec<&str> = wanting.map(|it| text(&it["metadata"]["uid"])).collect();
+        let of_cloud = |(cloud, all): (&String, &Balancers)| {
+            let wanted = |it: &Balancer| uids.iter().any(|uid| is_of(it, uid));
+            let wanted = all.iter().filter(|(_, it)| wanted(it));
+            let wanted = wanted.map(|(id, it)| ((cloud.clone(), id.clone()), it.clone()));
+            wanted.collect::<Vec<_>>()
+        };
+        let now: BTreeMap<_, _> = seen.iter().flat_map(of_cloud).collect();
+        let before = std::mem::replace(&mut self.balancers, now);
+        if self.is_restored {
+            return Vec::new();
+        }
+        let nodes = store.with(|state| state.list(kind("Node"), None));
+        let is_needed = |cloud: &str, target: &str| {
+            let machine = self.machines.get(target).map_or("", String::as_str);
+            let node = nodes.iter().find(|it| it["metadata"]["name"] == target);
+            let is_node = node.is_some_and(|it| !is_uninitialized(it) && deleted(it).is_null());
+            is_node
+                && target.starts_with(&format!("{cloud}."))
+                && world.machines.power(machine).is_some()
+                && !self.unwanted.contains(target)
+        };
+        let mut broken = Vec::new();
+        for ((cloud, id), before) in &before {
+            let now = self.balancers.get(&(cloud.clone(), id.clone()));
+            // A pool that is made anew is empty for a moment.
+            let Some(now) = now.filter(|it| it.parts == before.parts) else {
+                continue;
+            };
+            let gone = before.targets.difference(&now.targets);
+            let needed = gone.filter(|target| is_needed(cloud, target));
+            broken.extend(needed.map(|target| {
+                format!("load balancer {id} in {cloud} lost target {target}, which is there")
+            }));
+        }
+        broken
+    }
+
     /// Only who holds the lease writes, and nobody writes a secret.
     fn look_at_call(&mut self, entry: &Entry) -> Option<String> {
         // Without a caller, nothing came of it.
@@ -343,6 +396,10 @@ impl Invariants {
 fn kind(name: &str) -> &'static Resource {
     #[expect(clippy::expect_used, reason = "they are there")]
     kinds::by_kind("", "v1", name).expect("a core resource")
+}
+
+fn deleted(object: &Value) -> &Value {
+    &object["metadata"]["deletionTimestamp"]
 }
 
 /// The pod ranges of a Node.

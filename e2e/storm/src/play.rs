@@ -262,12 +262,15 @@ impl Storm {
         Ok(())
     }
 
-    async fn exclude(&self, machine: Machine, is_excluded: bool) {
+    async fn exclude(&mut self, machine: Machine, is_excluded: bool) {
         let Some((_, name)) = self.existing(machine) else {
             return;
         };
         if self.cluster.find(&name).is_none() {
             return;
+        }
+        if is_excluded {
+            self.invariants.unwanted.insert(name.clone());
         }
         self.cluster
             .change(&name, |node| {
@@ -353,6 +356,7 @@ impl Storm {
             return;
         };
         let said = &node["metadata"]["annotations"][PROVIDED_NODE_IP];
+        self.invariants.unwanted.insert(name.clone());
         let before = self.misreported.entry(name.clone());
         before.or_insert_with(|| said.clone());
         self.report(&name, &theirs.join(",").into()).await;
