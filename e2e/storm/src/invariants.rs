@@ -8,6 +8,7 @@ use bowline_core::CLEANUP_FINALIZER;
 use bowline_scenarios::objects::{finalizers, is_uninitialized, text};
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
+use bowline_simulator::machines::Power;
 use bowline_simulator::sandbox::{Balancer, Balancers};
 use bowline_simulator_kubernetes::kinds::{self, Kind as Resource};
 use bowline_simulator_kubernetes::store::Store;
@@ -62,6 +63,8 @@ pub(crate) struct Invariants {
     pub(crate) unwanted: BTreeSet<String>,
     /// Nodes that pretend to be others, and which.
     pub(crate) twins: BTreeMap<String, String>,
+    /// Clouds whose load balancers know targets by DNS names, of which the cloud itself takes machines that are off.
+    by_dns: BTreeSet<String>,
     /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
     pub(crate) lost: BTreeSet<String>,
     /// Whether the API server was restored: what it lacks keeps its routes.
@@ -81,8 +84,9 @@ pub(crate) struct Invariants {
 
 impl Invariants {
     /// Nothing has happened yet.
-    pub(crate) fn new(secrets: Vec<String>) -> Self {
+    pub(crate) fn new(secrets: Vec<String>, by_dns: BTreeSet<String>) -> Self {
         Self {
+            by_dns,
             secrets,
             ..Self::default()
         }
@@ -336,9 +340,12 @@ impl Invariants {
             let machine = self.machines.get(target).map_or("", String::as_str);
             let node = nodes.iter().find(|it| it["metadata"]["name"] == target);
             let is_node = node.is_some_and(|it| !is_uninitialized(it) && deleted(it).is_null());
+            let power = world.machines.power(machine);
+            let is_known = power == Some(Power::Running) || !self.by_dns.contains(cloud);
             is_node
+                && is_known
+                && power.is_some()
                 && target.starts_with(&format!("{cloud}."))
-                && world.machines.power(machine).is_some()
                 && !self.unwanted.contains(target)
         };
         let mut broken = Vec::new();

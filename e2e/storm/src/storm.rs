@@ -117,8 +117,10 @@ impl Storm {
         let fleet = cluster.cluster.fleet(pace.kubelets);
         let monitor = cluster.cluster.monitor(pace.monitor);
         let secrets = clouds.iter().flat_map(Cloud::secrets).map(str::to_owned);
+        let by_dns = clouds.iter().filter(|it| it.kind == Kind::Triton);
+        let by_dns = by_dns.map(|it| it.name.to_string());
         let mut storm = Self {
-            invariants: Invariants::new(secrets.collect()),
+            invariants: Invariants::new(secrets.collect(), by_dns.collect()),
             cluster,
             configured: vec![Configured::Own; clouds.len()],
             clouds,
