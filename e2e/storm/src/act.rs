@@ -89,8 +89,12 @@ pub enum Act {
     Save,
     /// It is restored to what was saved.
     Restore,
-    /// Lists that may be old are answered from the cache for so many seconds, as that was when it was saved.
-    OldCache(u8),
+    /// Lists that may be old are answered from the cache for so many seconds, as that was when it was saved. It may say that
+    /// it is of now.
+    OldCache {
+        seconds: u8,
+        says_new: bool,
+    },
     /// The API server forgets its history, and watches end.
     Compact,
     /// The API server is away for so many seconds.
@@ -193,7 +197,10 @@ impl Act {
             50 => Self::Rename(cloud),
             51..53 => Self::Save,
             53 => Self::Restore,
-            54..56 => Self::OldCache(10 + one_of(120)),
+            54..56 => Self::OldCache {
+                seconds: 10 + one_of(120),
+                says_new: random.below(2) == 0,
+            },
             56..58 => {
                 let how = [Claim::Id, Claim::Name, Claim::TakeOver][usize::from(one_of(3))];
                 Self::Claim(service, how)

@@ -94,7 +94,7 @@ impl Storm {
             Act::BreakWatches => self.cluster.cluster.break_watches(),
             Act::Save => self.save().await,
             Act::Restore => self.restore().await,
-            Act::OldCache(seconds) => self.serve_cache(seconds).await,
+            Act::OldCache { seconds, says_new } => self.serve_cache(seconds, says_new).await,
             Act::Compact => {
                 self.cluster.cluster.forget_history().await;
                 self.cluster.cluster.break_watches();
@@ -201,12 +201,17 @@ impl Storm {
             .collect()
     }
 
-    async fn serve_cache(&mut self, seconds: u8) {
-        let Some(saved) = &self.saved else {
+    async fn serve_cache(&mut self, seconds: u8, says_new: bool) {
+        let (Some(saved), Some(simulated)) = (&self.saved, self.cluster.cluster.simulated()) else {
             return;
         };
-        let caches = saved.caches.iter();
+        let mut caches = saved.caches.clone();
+        if says_new {
+            let now = simulated.api().store().revision();
+            caches.iter_mut().for_each(|cache| cache.version = now);
+        }
         let lagging: Vec<_> = caches
+            .iter()
             .flat_map(|cache| {
                 let slots = self.slots.iter();
                 slots.map(|it| cache.answer_at(&it.name, &self.cluster))
