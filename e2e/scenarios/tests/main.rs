@@ -6,6 +6,8 @@
     reason = "a test may"
 )]
 
+#[cfg(feature = "sandbox")]
+mod binary;
 mod cases;
 mod certificates;
 mod chores;

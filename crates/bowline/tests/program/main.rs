@@ -32,8 +32,6 @@ mod migrate;
 mod process;
 mod replicas;
 #[cfg(feature = "sandbox")]
-mod sandbox;
-#[cfg(feature = "sandbox")]
 mod simulate;
 mod talos;
 mod triton;

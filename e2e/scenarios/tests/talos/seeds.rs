@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::talos::harness::{Harness, OFTEN, cloud_platform};
 
 /// Seeds of one ordinary run.
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 3;
 /// Things that happen in one run.
 const STEPS: usize = 30;
 const FLAGS: &[&str] = &[

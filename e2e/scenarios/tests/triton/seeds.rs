@@ -17,7 +17,7 @@ use crate::triton::harness::{id, name};
 use crate::triton::service_harness::{PREFIX, ServiceHarness, outside};
 
 /// Seeds that are tried; a failure names its own.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 3;
 /// Things that happen in one run.
 const STRIKES: u32 = 40;
 /// Longer than the longest pause between two tries and two comparisons.

@@ -51,8 +51,8 @@ impl Story {
         })
         .await;
         let guard = GuardPolicy::default();
-        // Time enough for the node to be old enough to be deleted, and for more than two looks then.
-        let looks = guard.looks_apart * 3;
+        // Time enough for the node to be old enough to be deleted, and for two looks then.
+        let looks = guard.looks_apart * 2;
         let time = looks + guard.node_age.saturating_sub(self.begun.elapsed());
         let all: Vec<String> = self.harness.machines().to_vec();
         self.expect_throughout(time, "nothing is deleted, and nothing tainted", |views| {

@@ -16,7 +16,7 @@ use super::service_harness::{C, ServiceHarness, UUID, annotation, pool, uid};
 use crate::cloudscale::harness::Harness;
 
 /// Seeds that are tried; a failure names its own.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 3;
 /// Things that happen in one run.
 const STRIKES: u32 = 40;
 /// Longer than the longest pause between two tries and two comparisons.

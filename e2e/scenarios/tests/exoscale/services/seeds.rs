@@ -16,7 +16,7 @@ use super::service_harness::{ServiceHarness, annotation, key, uid};
 use crate::exoscale::harness::{Harness, I1, I2, P1, P2};
 
 /// Seeds that are tried; a failure names its own.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 3;
 /// Things that happen in one run.
 const STRIKES: u32 = 40;
 /// Longer than the longest pause between two tries and two comparisons.

@@ -333,9 +333,7 @@ fn check(test: &Harness, tool: &Tool, services: &[Service], seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn two_services_and_others_tools_on_fifty_machines_lose_and_touch_nothing() {
-    for seed in 1..=2 {
-        everybody_at_once(50, seed, 500).await;
-    }
+    everybody_at_once(50, 1, 500).await;
 }
 
 #[tokio::test(start_paused = true)]

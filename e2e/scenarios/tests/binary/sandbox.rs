@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::process::{Running, bowline, program, run};
+use super::process::{Running, bowline, program, run};
 
 /// All clouds in one cluster, and one manager with one configuration. Takes half a minute of real time:
 /// a kubelet's silence, and the guard's two looks.
