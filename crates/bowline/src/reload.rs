@@ -10,6 +10,7 @@
 #[cfg(all(test, feature = "sandbox"))]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -38,8 +39,8 @@ const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// What the manager works with now.
 pub(crate) struct InUse {
-    /// The text of the configuration.
-    pub(crate) text: String,
+    /// The configuration. It is not read again while its text is the same.
+    pub(crate) configuration: Arc<Configuration>,
     /// The secrets that it mentions.
     pub(crate) resolved: Resolved,
     /// The flags.
@@ -145,7 +146,7 @@ impl Reload {
         if !self.parts.factory.has_placeholders() {
             return Looked::Same;
         }
-        let text = Ok(self.in_use.text.clone());
+        let text = Ok(self.in_use.configuration.text.clone());
         self.attempt(&text, false).await.unwrap_or_else(|error| {
             debug!("clouds cannot be built: {}", error_chain(error.as_ref()));
             Looked::Same
@@ -155,12 +156,17 @@ impl Reload {
     /// Uses that text if it is different, or its secrets are; `due` if Secrets are to be read again.
     async fn attempt(&mut self, text: &Result<String, String>, due: bool) -> Result<Looked> {
         let text = text.as_ref().map_err(|why| anyhow!(why.clone()))?;
-        let is_new = *text != self.in_use.text;
-        let configuration = config::read(text).map_err(|problems| {
-            let path = &self.parts.path;
-            let lines = problems.iter().map(|it| format!("{path}:{it}"));
-            anyhow!(lines.collect::<Vec<_>>().join("; "))
-        })?;
+        let is_new = *text != self.in_use.configuration.text;
+        let configuration = if is_new {
+            let read = config::read(text).map_err(|problems| {
+                let path = &self.parts.path;
+                let lines = problems.iter().map(|it| format!("{path}:{it}"));
+                anyhow!(lines.collect::<Vec<_>>().join("; "))
+            });
+            Arc::new(read?)
+        } else {
+            self.in_use.configuration.clone()
+        };
         let (mut resolved, mut missing) = self.resolve(&configuration, due || is_new).await;
         if !is_new {
             // The cluster may not answer now; what was read before stays good.
@@ -177,7 +183,7 @@ impl Reload {
                 return Ok(Looked::Same);
             }
         }
-        let changing = self.change(text, &configuration, (resolved, missing));
+        let changing = self.change(configuration, (resolved, missing));
         match timeout(BUILD_LIMIT, changing).await {
             Ok(changed) => changed,
             Err(_) => bail!("building its clouds takes more than {BUILD_LIMIT:?}"),
@@ -205,11 +211,10 @@ impl Reload {
     /// Gives the manager another configuration, or says what is wrong; then nothing is different.
     async fn change(
         &mut self,
-        text: &str,
-        configuration: &Configuration,
+        configuration: Arc<Configuration>,
         (resolved, missing): (Resolved, Vec<Missing>),
     ) -> Result<Looked> {
-        let line = self.parts.invocation.command_line(configuration);
+        let line = self.parts.invocation.command_line(&configuration);
         let CommandLine {
             options, values, ..
         } = line.map_err(|message| anyhow!(message))?;
@@ -222,13 +227,13 @@ impl Reload {
         let clouds = self
             .parts
             .factory
-            .build(configuration, (&resolved, &missing), &options)
+            .build(&configuration, (&resolved, &missing), &options)
             .await?;
         let renamed = self.parts.factory.renamed(&clouds);
         let mut differences = self.parts.factory.differences(&clouds, &renamed);
         differences.extend(flags.iter().map(ToString::to_string));
         let present = self.parts.changer.present();
-        let rules = run::rules(Some(configuration), &options);
+        let rules = run::rules(Some(&configuration), &options);
         if rules != present.rules {
             differences.push("what is configured about clouds".to_owned());
         }
@@ -250,7 +255,7 @@ impl Reload {
             (self.parts.set_verbosity)(verbosity).map_err(|why| anyhow!(why))?;
         }
         self.in_use = InUse {
-            text: text.to_owned(),
+            configuration,
             resolved,
             values,
         };

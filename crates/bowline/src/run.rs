@@ -221,7 +221,7 @@ fn assemble(
             set_verbosity,
         };
         let in_use = InUse {
-            text: configuration.text,
+            configuration: Arc::new(configuration),
             resolved: connections.resolved,
             values,
         };

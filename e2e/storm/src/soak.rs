@@ -54,6 +54,7 @@ async fn pass(days: u64, tell: &mut impl FnMut(Day), log: Log) -> Result<Told> {
         has_selectors: true,
         has_ranges: true,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: Vec::new(),
     };
     let mut storm = Storm::set_up(&story, pace(), log).await?;

@@ -10,6 +10,8 @@ use crate::clouds::Kind;
 
 /// Simulated milliseconds between two acts, at most.
 const LONGEST_PAUSE: u64 = 60_000;
+/// One in so many stories is watched at rest.
+const WATCHED: u64 = 4;
 /// Clouds of a story, at most.
 const MOST_CLOUDS: u64 = 3;
 
@@ -27,6 +29,9 @@ pub struct Story {
     pub has_ranges: bool,
     /// Managers that compete for the lease.
     pub replicas: u8,
+    /// Whether it is watched for a while after all has settled, in which nothing may be written. That takes longer than the
+    /// rest of it.
+    pub is_watched_at_rest: bool,
     /// Each with the milliseconds that pass before it.
     pub acts: Vec<(u64, Act)>,
 }
@@ -66,6 +71,7 @@ impl Story {
             has_selectors,
             has_ranges,
             replicas,
+            is_watched_at_rest: seed.is_multiple_of(WATCHED),
             acts,
         }
     }
@@ -87,6 +93,7 @@ impl Story {
             ("has_selectors", self.has_selectors.to_string()),
             ("has_ranges", self.has_ranges.to_string()),
             ("replicas", self.replicas.to_string()),
+            ("is_watched_at_rest", self.is_watched_at_rest.to_string()),
         ] {
             let _ = writeln!(text, "        {field}: {value},");
         }

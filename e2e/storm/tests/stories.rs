@@ -34,6 +34,7 @@ fn seed_1_a_leader_that_starts_without_an_account_deletes_none_of_its_nodes() {
         has_selectors: false,
         has_ranges: true,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(2, 1))),
             (50_906, Act::Boot(Machine(1, 0))),
@@ -53,6 +54,7 @@ fn seed_187_an_account_that_leaves_with_the_wrong_credentials_takes_its_nodes_al
         has_selectors: false,
         has_ranges: false,
         replicas: 2,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (0, Act::Boot(Machine(1, 1))),
@@ -74,6 +76,7 @@ fn seed_357_a_finalizer_stays_while_the_load_balancer_may_be_in_an_account_that_
         has_selectors: true,
         has_ranges: true,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (0, Act::Boot(Machine(1, 1))),
@@ -92,6 +95,7 @@ fn seed_519_a_404_to_a_deletion_alone_does_not_mean_that_a_load_balancer_is_gone
         has_selectors: false,
         has_ranges: true,
         replicas: 2,
+        is_watched_at_rest: true,
         acts: vec![
             (929_986, Act::CreateService(0, 0, 1)),
             (
@@ -119,6 +123,7 @@ fn seed_448_an_account_that_comes_back_owns_no_node_that_it_only_may_have_had() 
         has_selectors: false,
         has_ranges: true,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (0, Act::Boot(Machine(1, 1))),
@@ -144,6 +149,7 @@ fn seed_1664_a_key_that_gets_404_for_everything_proves_nothing() {
         has_selectors: true,
         has_ranges: false,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (595, fault(Wrong::Status(403), 34, 20)),
@@ -165,6 +171,7 @@ fn seed_441_a_cloud_that_comes_back_under_its_former_name_has_its_nodes_again() 
         has_selectors: false,
         has_ranges: true,
         replicas: 1,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (56_544, Act::Rename(0)),
@@ -185,6 +192,7 @@ fn seed_1750_routes_to_machines_that_are_gone_go_whatever_another_account_has() 
         has_selectors: false,
         has_ranges: true,
         replicas: 2,
+        is_watched_at_rest: true,
         acts: vec![
             (0, Act::Boot(Machine(0, 1))),
             (0, Act::Boot(Machine(2, 0))),
