@@ -208,7 +208,9 @@ impl Storm {
         let mut caches = saved.caches.clone();
         if says_new {
             let now = simulated.api().store().revision();
-            caches.iter_mut().for_each(|cache| cache.version = now);
+            for cache in &mut caches {
+                cache.version = now;
+            }
         }
         let lagging: Vec<_> = caches
             .iter()
