@@ -65,7 +65,7 @@ pub enum Act {
     /// Sets that annotation of the cloud to that value; both count modulo what there is.
     Annotate(u8, u8, u8),
     DeleteService(u8),
-    /// A tenant names the load balancer of somebody else.
+    /// A tenant names the load balancer of somebody else, which may be another tenant's.
     Claim(u8, Claim),
     /// Somebody deletes the load balancer of a Service in the cloud.
     RemoveBalancer(u8),
@@ -90,10 +90,11 @@ pub enum Act {
     /// It is restored to what was saved.
     Restore,
     /// Lists that may be old are answered from the cache for so many seconds, as that was when it was saved. It may say that
-    /// it is of now.
+    /// it is of now. Managers may start meanwhile.
     OldCache {
         seconds: u8,
         says_new: bool,
+        restarts: bool,
     },
     /// The API server forgets its history, and watches end.
     Compact,
@@ -142,7 +143,20 @@ pub enum Claim {
     Id,
     Name,
     TakeOver,
+    /// By the id of another tenant's.
+    NeighboursId,
+    /// The same to take it over.
+    TakeOverNeighbours,
 }
+
+/// All ways.
+pub(crate) const CLAIMS: [Claim; 5] = [
+    Claim::Id,
+    Claim::Name,
+    Claim::TakeOver,
+    Claim::NeighboursId,
+    Claim::TakeOverNeighbours,
+];
 
 /// For what a certificate is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,9 +214,10 @@ impl Act {
             54..56 => Self::OldCache {
                 seconds: 10 + one_of(120),
                 says_new: random.below(2) == 0,
+                restarts: random.below(4) == 0,
             },
             56..58 => {
-                let how = [Claim::Id, Claim::Name, Claim::TakeOver][usize::from(one_of(3))];
+                let how = CLAIMS[usize::from(one_of(CLAIMS.len() as u64))];
                 Self::Claim(service, how)
             }
             58..60 => Self::Impersonate(machine),

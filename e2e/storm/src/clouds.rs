@@ -98,8 +98,12 @@ impl Kind {
     /// The annotation by which a Service names a load balancer in that way.
     pub(crate) fn claim(self, claim: Claim) -> Option<&'static str> {
         match (self, claim) {
-            (Self::Cloudscale | Self::Exoscale, Claim::TakeOver) => Some(TAKE_OVER),
-            (Self::Cloudscale, Claim::Id) => Some("k8s.cloudscale.ch/loadbalancer-uuid"),
+            (Self::Cloudscale | Self::Exoscale, Claim::TakeOver | Claim::TakeOverNeighbours) => {
+                Some(TAKE_OVER)
+            }
+            (Self::Cloudscale, Claim::Id | Claim::NeighboursId) => {
+                Some("k8s.cloudscale.ch/loadbalancer-uuid")
+            }
             (Self::Cloudscale, Claim::Name) => Some("k8s.cloudscale.ch/loadbalancer-name"),
             (Self::Exoscale, Claim::Name) => {
                 Some("service.beta.kubernetes.io/exoscale-loadbalancer-name")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::CLEANUP_FINALIZER;
-use bowline_scenarios::objects::{finalizers, is_uninitialized, text};
+use bowline_scenarios::objects::{finalizers, is_uninitialized, readiness, text};
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::machines::Power;
@@ -67,6 +67,8 @@ pub(crate) struct Invariants {
     by_dns: BTreeSet<String>,
     /// Uids of Services that a restored API server does not know: what is left of them belongs to nobody.
     pub(crate) lost: BTreeSet<String>,
+    /// Load balancers (cloud, id) of such Services, and which: they stay, unless another Service takes them over.
+    pub(crate) left: BTreeMap<(String, String), String>,
     /// Whether the API server was restored: what it lacks keeps its routes.
     pub(crate) is_restored: bool,
     /// Requests for certificates, by name.
@@ -120,6 +122,7 @@ impl Invariants {
         broken.extend(self.look_at_routes(world, store, routes));
         broken.extend(self.look_at_foreign(seen));
         broken.extend(self.look_at_balancers(services, seen));
+        broken.extend(self.look_at_left(seen));
         broken.extend(self.look_at_targets(world, store, services, seen));
         broken.extend(entries.iter().filter_map(|it| self.look_at_call(it)));
         self.find(broken);
@@ -153,8 +156,13 @@ impl Invariants {
             let name = &change.path;
             let machine = self.machines.get(name).map_or("", String::as_str);
             let Some(after) = &change.after else {
+                // Twins are deleted by people.
+                let is_ready =
+                    |it: &Arc<Value>| readiness(it) == "True" && self.machines.contains_key(name);
                 if world.machines.power(machine).is_some() {
                     broken.push(format!("Node {name} was deleted, and its machine exists"));
+                } else if change.before.as_ref().is_some_and(is_ready) {
+                    broken.push(format!("Node {name} was deleted while it was Ready"));
                 }
                 continue;
             };
@@ -285,16 +293,20 @@ impl Invariants {
             .map(|it| (text(&it["metadata"]["uid"]), it))
             .collect();
         for was in &self.shown {
-            let is_there = seen
-                .get(&was.cloud)
-                .is_some_and(|it| it.contains_key(&was.balancer));
+            let there = seen.get(&was.cloud).and_then(|it| it.get(&was.balancer));
             let is_ours = !self.removed.contains(&was.balancer);
-            if wanting.contains_key(was.uid.as_str()) && !is_there && is_ours {
-                broken.push(format!(
-                    "load balancer {} was deleted in {}, and its Service {} wants one",
-                    was.balancer, was.cloud, was.uid
-                ));
+            if !wanting.contains_key(was.uid.as_str()) || !is_ours {
+                continue;
             }
+            let what = match there {
+                None => "was deleted",
+                Some(it) if !is_of(it, &was.uid) => "was given away",
+                Some(_) => continue,
+            };
+            broken.push(format!(
+                "load balancer {} {what} in {}, and its Service {} wants one",
+                was.balancer, was.cloud, was.uid
+            ));
         }
         self.shown.clear();
         for (uid, service) in &wanting {
@@ -311,6 +323,21 @@ impl Invariants {
                 }
             }
         }
+        broken
+    }
+
+    /// What a restored API server lacks keeps its load balancer.
+    fn look_at_left(&mut self, seen: &Seen) -> Vec<String> {
+        let mut broken = Vec::new();
+        self.left.retain(|(cloud, id), uid| {
+            let there = seen.get(cloud).and_then(|it| it.get(id));
+            if there.is_none() && !self.removed.contains(id) {
+                broken.push(format!(
+                    "load balancer {id} was deleted in {cloud}, and Service {uid} was lost"
+                ));
+            }
+            there.is_some_and(|it| is_of(it, uid))
+        });
         broken
     }
 

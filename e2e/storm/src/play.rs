@@ -11,9 +11,11 @@ use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, service, text};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::{Value, json};
 
-use crate::act::{Act, Claim, Machine, Names, Server, rule};
+use crate::act::{Act, CLAIMS, Claim, Machine, Names, Server, rule};
 use crate::clouds::{Cloud, Configured};
-use crate::invariants::{Asked, FOREIGN, addresses, balancers_of, published, wants_balancer};
+use crate::invariants::{
+    Asked, FOREIGN, addresses, balancers_of, is_of, published, wants_balancer,
+};
 use crate::managers::SITE;
 use crate::storm::{Incarnation, Storm};
 
@@ -33,6 +35,9 @@ pub(crate) struct Saved {
 impl Storm {
     /// Lets that happen.
     pub(crate) async fn play(&mut self, act: &Act) -> Result<()> {
+        if self.saved.is_none() {
+            self.save().await;
+        }
         match *act {
             Act::Boot(machine) => self.boot(machine)?,
             Act::PowerOff(machine) => {
@@ -94,7 +99,11 @@ impl Storm {
             Act::BreakWatches => self.cluster.cluster.break_watches(),
             Act::Save => self.save().await,
             Act::Restore => self.restore().await,
-            Act::OldCache { seconds, says_new } => self.serve_cache(seconds, says_new).await,
+            Act::OldCache {
+                seconds,
+                says_new,
+                restarts,
+            } => self.serve_cache(seconds, says_new, restarts).await,
             Act::Compact => {
                 self.cluster.cluster.forget_history().await;
                 self.cluster.cluster.break_watches();
@@ -178,10 +187,17 @@ impl Storm {
         if !simulated.api().restore(saved.revision) {
             return;
         }
-        let lost = before.difference(&self.uids(|_| true)).cloned().collect();
+        let lost: BTreeSet<String> = before.difference(&self.uids(|_| true)).cloned().collect();
+        let seen = self.seen();
+        // Nothing is destroyed for what the server lacks now.
+        let in_use = lost.intersection(&wanted);
+        let left = in_use.flat_map(|uid| {
+            balancers_of(uid, &seen)
+                .map(|(cloud, id)| ((cloud.to_owned(), id.to_owned()), uid.clone()))
+        });
+        self.invariants.left.extend(left.collect::<Vec<_>>());
         self.invariants.forget(simulated.api().store(), lost);
         // Whoever saw that these want no load balancer any more may be about to delete it.
-        let seen = self.seen();
         for revived in self.uids(wants_balancer).difference(&wanted) {
             let own = balancers_of(revived, &seen);
             self.invariants
@@ -201,7 +217,7 @@ impl Storm {
             .collect()
     }
 
-    async fn serve_cache(&mut self, seconds: u8, says_new: bool) {
+    async fn serve_cache(&mut self, seconds: u8, says_new: bool, restarts: bool) {
         let (Some(saved), Some(simulated)) = (&self.saved, self.cluster.cluster.simulated()) else {
             return;
         };
@@ -219,6 +235,11 @@ impl Storm {
                 slots.map(|it| cache.answer_at(&it.name, &self.cluster))
             })
             .collect();
+        if restarts {
+            for number in 0..self.slots.len() {
+                self.kill(u8::try_from(number).unwrap_or(0), 1).await;
+            }
+        }
         self.pass(Duration::from_secs(seconds.into())).await;
         drop(lagging);
     }
@@ -450,18 +471,24 @@ impl Storm {
         };
         let cloud = &self.clouds[*cloud];
         let all = cloud.simulated().balancers();
-        let foreign = all.iter().find(|(_, it)| it.name == FOREIGN);
-        let (Some(key), Some((id, _))) = (cloud.kind.claim(claim), foreign) else {
+        let (uid, seen) = (text(&service["metadata"]["uid"]), self.seen());
+        let named = all.iter().find(|(_, it)| match claim {
+            Claim::NeighboursId | Claim::TakeOverNeighbours => {
+                it.name != FOREIGN && !is_of(it, uid)
+            }
+            Claim::Id | Claim::Name | Claim::TakeOver => it.name == FOREIGN,
+        });
+        let (Some(key), Some((id, _))) = (cloud.kind.claim(claim), named) else {
             return;
         };
         // One that exists may be renamed; only a new one is looked for by name.
-        let has_own = balancers_of(text(&service["metadata"]["uid"]), &self.seen()).count() > 0;
+        let has_own = balancers_of(uid, &seen).count() > 0;
         if claim == Claim::Name && (has_own || !published(&service).is_empty()) {
             return;
         }
         let value = match claim {
             Claim::Name => FOREIGN,
-            Claim::Id | Claim::TakeOver => id,
+            _ => id,
         };
         let name = service_name(number);
         self.cluster.annotate(&name, key, Some(value)).await;
@@ -520,8 +547,7 @@ impl Storm {
         }
         for (number, cloud) in self.classes.clone() {
             let kind = self.clouds[cloud].kind;
-            let claims = [Claim::Id, Claim::Name, Claim::TakeOver];
-            let claims = claims.into_iter().filter_map(|it| kind.claim(it));
+            let claims = CLAIMS.into_iter().filter_map(|it| kind.claim(it));
             let keys = kind.annotations().iter().map(|(key, _)| *key);
             for key in keys.chain(claims) {
                 if self.living(number).is_some() {

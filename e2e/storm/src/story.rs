@@ -8,8 +8,9 @@ use bowline_http::Random;
 use crate::act::{Act, Machine};
 use crate::clouds::Kind;
 
-/// Simulated milliseconds between two acts, at most.
+/// Simulated milliseconds between two acts, at most: time enough for managers to act, now and then, and most of the time not.
 const LONGEST_PAUSE: u64 = 60_000;
+const SHORT_PAUSE: u64 = 15_000;
 /// One in so many stories is watched at rest.
 const WATCHED: u64 = 4;
 /// Clouds of a story, at most.
@@ -61,7 +62,9 @@ impl Story {
         }
         let mut left = minutes * 60_000;
         while left > 0 {
-            let pause = random.below(LONGEST_PAUSE).min(left);
+            let longest = [SHORT_PAUSE, SHORT_PAUSE, LONGEST_PAUSE]
+                [usize::try_from(random.below(3)).unwrap_or(0)];
+            let pause = random.below(longest).min(left);
             left -= pause.max(1).min(left);
             acts.push((pause, Act::draw(&random, count, replicas)));
         }
