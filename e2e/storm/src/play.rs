@@ -7,7 +7,7 @@ use anyhow::Result;
 use bowline_core::EXCLUSION_LABEL;
 use bowline_scenarios::cache::Cache;
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, service, text};
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, finalizers, fresh, service, text};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::{Value, json};
 
@@ -79,7 +79,12 @@ impl Storm {
             Act::Annotate(number, key, value) => self.annotate(number, key, value).await,
             Act::Claim(number, claim) => self.claim(number, claim).await,
             Act::DeleteService(number) => {
-                if self.living(number).is_some() {
+                if let Some(service) = self.living(number) {
+                    // A restored one may lack what keeps it until its load balancer is gone.
+                    if self.invariants.is_restored && finalizers(&service).is_empty() {
+                        let uid = text(&service["metadata"]["uid"]);
+                        self.invariants.lost.insert(uid.to_owned());
+                    }
                     self.cluster.delete_service(&service_name(number)).await;
                 }
             }
@@ -330,6 +335,15 @@ impl Storm {
         twin["spec"]["providerID"] = id.into();
         twin["metadata"]["labels"] = json!({ SITE: cloud.name.as_str() });
         self.cluster.create(twin).await;
+        let since = |name: &str| {
+            let node = self.cluster.find(name);
+            node.map(|it| text(&it["metadata"]["creationTimestamp"]).to_owned())
+        };
+        // Dates say which of two is the newer one; not if the clock was set back in between.
+        if since(&name) < since(&victim) {
+            self.cluster.delete(&name).await;
+            return;
+        }
         self.invariants.twins.insert(name, victim);
     }
 

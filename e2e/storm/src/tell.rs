@@ -244,7 +244,9 @@ impl Storm {
                 .iter()
                 .any(|kind| it.starts_with(kind))
         };
-        if balancer.parts.iter().filter(is_port).count() != ports {
+        let shown = balancer.parts.iter().filter(is_port).count();
+        // One that was made for a lost Service of that name is taken over with what it has.
+        if shown != ports && !(shown > ports && self.invariants.is_restored) {
             return Some(format!(
                 "the load balancer of {name} has {:?}",
                 balancer.parts

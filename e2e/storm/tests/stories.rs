@@ -201,3 +201,23 @@ fn seed_1750_routes_to_machines_that_are_gone_go_whatever_another_account_has() 
         ],
     });
 }
+
+// After another process had begun under the new name, the old one came back: nothing said that a machine was gone.
+
+#[test]
+fn seed_2072_a_cloud_that_is_renamed_back_after_a_restart_has_its_nodes_again() {
+    tell_again(&Story {
+        seed: 2072,
+        clouds: vec![Kind::Cloudscale, Kind::Xenorchestra],
+        has_selectors: true,
+        has_ranges: false,
+        replicas: 1,
+        is_watched_at_rest: true,
+        acts: vec![
+            (0, Act::Boot(Machine(1, 0))),
+            (686_287, Act::Rename(1)),
+            (300_353, Act::Kill(0, 21)),
+            (59_828, Act::Destroy(Machine(1, 0))),
+        ],
+    });
+}

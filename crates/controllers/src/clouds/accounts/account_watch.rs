@@ -121,15 +121,20 @@ impl AccountWatch {
 
     /// Whether its fingerprint is known, and by whom.
     fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
+        let AccountWatchParts {
+            accounts, resolver, ..
+        } = &self.parts;
         let name = self.parts.cloud.name();
-        let last = self.parts.accounts.last_proven(name);
-        let confirmed = self.parts.resolver.rules().account_of(name);
+        let confirmed = resolver.rules().account_of(name);
         if confirmed.is_some_and(|it| key.is_like(it)) {
-            Some(ProvenBy::Operator)
-        } else {
-            let is_same = last.is_some_and(|it| key.is_like(&it.fingerprint));
-            is_same.then_some(ProvenBy::Fingerprint)
+            return Some(ProvenBy::Operator);
         }
+        let is_same = match accounts.last_proven(name) {
+            Some(last) => key.is_like(&last.fingerprint),
+            // The cloud has another name than when the last process looked.
+            None => !accounts.former_names(key, resolver.clouds()).is_empty(),
+        };
+        is_same.then_some(ProvenBy::Fingerprint)
     }
 
     fn with_ids(&self) -> Vec<Arc<Node>> {
