@@ -75,6 +75,24 @@ impl Cache {
         self
     }
 
+    /// The same without what is not there any more, and it says that it is of now: objects may be missing or old, but none is
+    /// left that was deleted.
+    pub async fn that_says_it_is_new(mut self, bench: &TestCluster) -> Self {
+        let now = match self.path {
+            "/api/v1/nodes" => Self::of_nodes(bench).await,
+            _ => Self::of_services(bench).await,
+        };
+        let is_there = |it: &Value| {
+            let uid = &it["metadata"]["uid"];
+            now.items
+                .iter()
+                .any(|other| other["metadata"]["uid"] == *uid)
+        };
+        self.items.retain(is_there);
+        self.version = now.version;
+        self
+    }
+
     /// Lets lists that ask for any version, or for one not older than another, be answered from it, and watches from
     /// a version find that forgotten, so that the manager lists again.
     pub fn answer(&self, bench: &TestCluster) -> Lagging {

@@ -193,8 +193,8 @@ impl Invariants {
             };
             let is_held = |it: &Value| finalizers(it).iter().any(|it| it == CLEANUP_FINALIZER);
             let is_still = change.after.as_ref().is_some_and(|it| is_held(it));
-            if is_held(before) && !is_still {
-                let uid = text(&before["metadata"]["uid"]);
+            let uid = text(&before["metadata"]["uid"]);
+            if is_held(before) && !is_still && !self.lost.contains(uid) {
                 let left = balancers_of(uid, seen).map(|(cloud, id)| {
                     let name = &change.path;
                     format!(
@@ -265,7 +265,12 @@ impl Invariants {
         let foreign: Seen = seen
             .iter()
             .map(|(cloud, all)| {
-                let all = all.iter().filter(|(_, it)| it.name == FOREIGN);
+                // Others may be renamed to the same.
+                let first = self.foreign.as_ref().map(|it| &it[cloud]);
+                let all = all.iter().filter(|(id, it)| match first {
+                    Some(first) => first.contains_key(*id),
+                    None => it.name == FOREIGN,
+                });
                 let all = all.map(|(id, it)| {
                     let is_made = true;
                     let it = it.clone();

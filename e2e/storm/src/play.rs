@@ -78,16 +78,7 @@ impl Storm {
             }
             Act::Annotate(number, key, value) => self.annotate(number, key, value).await,
             Act::Claim(number, claim) => self.claim(number, claim).await,
-            Act::DeleteService(number) => {
-                if let Some(service) = self.living(number) {
-                    // A restored one may lack what keeps it until its load balancer is gone.
-                    if self.invariants.is_restored && finalizers(&service).is_empty() {
-                        let uid = text(&service["metadata"]["uid"]);
-                        self.invariants.lost.insert(uid.to_owned());
-                    }
-                    self.cluster.delete_service(&service_name(number)).await;
-                }
-            }
+            Act::DeleteService(number) => self.delete_service(number).await,
             Act::RemoveBalancer(number) => self.remove_balancer(number)?,
             Act::Fault {
                 server,
@@ -202,6 +193,11 @@ impl Storm {
         });
         self.invariants.left.extend(left.collect::<Vec<_>>());
         self.invariants.forget(simulated.api().store(), lost);
+        // Nor does anything tell of the load balancers of these, if the account is exchanged, too.
+        let silent = self.services();
+        let silent = silent.iter().filter(|it| published(it).is_empty());
+        let silent = silent.map(|it| text(&it["metadata"]["uid"]).to_owned());
+        self.invariants.lost.extend(silent.collect::<Vec<_>>());
         // Whoever saw that these want no load balancer any more may be about to delete it.
         for revived in self.uids(wants_balancer).difference(&wanted) {
             let own = balancers_of(revived, &seen);
@@ -223,15 +219,16 @@ impl Storm {
     }
 
     async fn serve_cache(&mut self, seconds: u8, says_new: bool, restarts: bool) {
-        let (Some(saved), Some(simulated)) = (&self.saved, self.cluster.cluster.simulated()) else {
+        let Some(saved) = &self.saved else {
             return;
         };
         let mut caches = saved.caches.clone();
         if says_new {
-            let now = simulated.api().store().revision();
-            for cache in &mut caches {
-                cache.version = now;
-            }
+            let [nodes, services] = caches;
+            caches = [
+                nodes.that_says_it_is_new(&self.cluster).await,
+                services.that_says_it_is_new(&self.cluster).await,
+            ];
         }
         let lagging: Vec<_> = caches
             .iter()
@@ -431,6 +428,18 @@ impl Storm {
         it["spec"]["ports"] = ports(count);
         it["spec"]["loadBalancerClass"] = class(&self.clouds[cloud]).into();
         self.cluster.create_service(it).await;
+    }
+
+    async fn delete_service(&mut self, number: u8) {
+        let Some(service) = self.living(number) else {
+            return;
+        };
+        // A restored one may lack what keeps it until its load balancer is gone.
+        if self.invariants.is_restored && finalizers(&service).is_empty() {
+            let uid = text(&service["metadata"]["uid"]);
+            self.invariants.lost.insert(uid.to_owned());
+        }
+        self.cluster.delete_service(&service_name(number)).await;
     }
 
     async fn want(&self, number: u8, wants: bool) {
