@@ -27,7 +27,7 @@ mod storm;
 mod story;
 mod tell;
 
-pub use act::{Act, Claim, Machine, Names, Server, Wrong};
+pub use act::{Act, Broken, Claim, Machine, Names, Server, Wrong};
 pub use clouds::{KINDS, Kind};
 pub use shrink::shrink;
 pub use soak::{Day, soak};

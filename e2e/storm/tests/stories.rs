@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use bowline_scenarios::seeds::assert_same;
-use bowline_storm::{Act, KINDS, Kind, Machine, Server, Story, Wrong, tell};
+use bowline_storm::{Act, Broken, Claim, KINDS, Kind, Machine, Names, Server, Story, Wrong, tell};
 
 /// Tells a story, which must end well; its transcript.
 #[track_caller]
@@ -218,6 +218,189 @@ fn seed_2072_a_cloud_that_is_renamed_back_after_a_restart_has_its_nodes_again() 
             (686_287, Act::Rename(1)),
             (300_353, Act::Kill(0, 21)),
             (59_828, Act::Destroy(Machine(1, 0))),
+        ],
+    });
+}
+
+// What a restored API server does not know any more, and what nothing proves. Managers did nothing wrong here.
+
+#[test]
+fn seed_2024_a_new_service_of_the_name_of_a_lost_one_takes_its_load_balancer_over() {
+    tell_again(&Story {
+        seed: 2024,
+        clouds: vec![Kind::Exoscale, Kind::Cloudscale],
+        has_selectors: true,
+        has_ranges: false,
+        replicas: 2,
+        is_watched_at_rest: true,
+        acts: vec![
+            (0, Act::Boot(Machine(0, 1))),
+            (8_861, Act::CreateService(2, 0, 3)),
+            (88_910, Act::Restore),
+            (361_214, Act::CreateService(2, 0, 2)),
+            (550_257, Act::Kill(0, 5)),
+            (190_758, Act::RemoveBalancer(2)),
+        ],
+    });
+}
+
+#[test]
+fn seed_2027_a_restored_service_without_finalizer_leaves_its_load_balancer() {
+    tell_again(&Story {
+        seed: 2027,
+        clouds: vec![Kind::Talos, Kind::Triton, Kind::Triton],
+        has_selectors: true,
+        has_ranges: false,
+        replicas: 1,
+        is_watched_at_rest: false,
+        acts: vec![
+            (0, Act::Boot(Machine(1, 1))),
+            (0, Act::Boot(Machine(2, 1))),
+            (
+                302_179,
+                Act::KillAtCall {
+                    replica: 0,
+                    server: Server::Cloud(2),
+                    method: "GET",
+                    after: 2,
+                    is_done: true,
+                },
+            ),
+            (83_034, Act::Break(2, Broken::Syntax)),
+            (61_155, Act::CreateService(0, 1, 3)),
+            (65_815, Act::Save),
+            (66_906, Act::Exclude(Machine(0, 1), true)),
+            (299_886, Act::Certify(Machine(2, 0), Names::ApiServer)),
+            (1_111, Act::Swap(2)),
+            (40_483, Act::Restore),
+            (8_937, Act::DeleteService(0)),
+        ],
+    });
+}
+
+#[test]
+fn seed_2095_a_restored_lease_may_not_say_which_account_was_proven() {
+    tell_again(&Story {
+        seed: 2095,
+        clouds: vec![Kind::Xenorchestra],
+        has_selectors: false,
+        has_ranges: false,
+        replicas: 1,
+        is_watched_at_rest: false,
+        acts: vec![
+            (226_306, Act::Break(0, Broken::NoSecret)),
+            (2_038, Act::Boot(Machine(0, 0))),
+            (775_740, Act::Restart(26)),
+            (26_102, Act::Swap(0)),
+            (9_534, Act::Destroy(Machine(0, 0))),
+            (20_669, Act::Restore),
+            (54_685, Act::Reload(None)),
+            (13_720, Act::Boot(Machine(0, 0))),
+            (33_776, Act::Kill(0, 36)),
+            (15_723, Act::Destroy(Machine(0, 0))),
+        ],
+    });
+}
+
+#[test]
+fn seed_2433_a_restored_service_that_shows_nothing_lets_go_in_another_account() {
+    tell_again(&Story {
+        seed: 2433,
+        clouds: vec![Kind::Cloudscale],
+        has_selectors: false,
+        has_ranges: true,
+        replicas: 1,
+        is_watched_at_rest: false,
+        acts: vec![
+            (
+                53_266,
+                Act::Fault {
+                    server: Server::Cloud(0),
+                    method: "GET",
+                    wrong: Wrong::Hang,
+                    times: 5,
+                    percent: 20,
+                },
+            ),
+            (9_079, Act::Boot(Machine(0, 0))),
+            (17_641, Act::CreateService(3, 0, 3)),
+            (11_105, Act::Save),
+            (156_101, Act::Swap(0)),
+            (7_600, Act::Restore),
+            (64_557, Act::WantBalancer(3, false)),
+        ],
+    });
+}
+
+#[test]
+fn seed_2324_an_own_load_balancer_may_be_called_as_one_of_others() {
+    tell_again(&Story {
+        seed: 2324,
+        clouds: vec![Kind::Cloudscale],
+        has_selectors: true,
+        has_ranges: true,
+        replicas: 1,
+        is_watched_at_rest: true,
+        acts: vec![
+            (34_921, Act::Boot(Machine(0, 3))),
+            (118_675, Act::CreateService(3, 0, 3)),
+            (39_679, Act::Kill(0, 15)),
+            (5_890, Act::Restore),
+            (
+                442_381,
+                Act::Fault {
+                    server: Server::Cloud(0),
+                    method: "GET",
+                    wrong: Wrong::Status(401),
+                    times: 30,
+                    percent: 50,
+                },
+            ),
+            (136_887, Act::CreateService(3, 0, 1)),
+            (57_920, Act::Claim(3, Claim::Name)),
+        ],
+    });
+}
+
+#[test]
+fn seed_2127_a_clock_that_is_set_back_turns_the_newer_node_into_the_older_one() {
+    tell_again(&Story {
+        seed: 2127,
+        clouds: vec![Kind::Static, Kind::Static],
+        has_selectors: true,
+        has_ranges: true,
+        replicas: 1,
+        is_watched_at_rest: false,
+        acts: vec![
+            (11_604, Act::Boot(Machine(0, 4))),
+            (10_050, Act::SetClock(-59)),
+            (52_488, Act::Impersonate(Machine(0, 4))),
+            (3_383, Act::WantBalancer(3, false)),
+        ],
+    });
+}
+
+#[test]
+fn seed_2461_a_cache_does_not_have_what_was_deleted() {
+    tell_again(&Story {
+        seed: 2461,
+        clouds: vec![Kind::Xenorchestra, Kind::Exoscale, Kind::Cloudscale],
+        has_selectors: true,
+        has_ranges: true,
+        replicas: 1,
+        is_watched_at_rest: false,
+        acts: vec![
+            (214_517, Act::CreateService(1, 2, 2)),
+            (106_683, Act::Save),
+            (89_207, Act::DeleteService(1)),
+            (
+                119_535,
+                Act::OldCache {
+                    seconds: 27,
+                    says_new: true,
+                    restarts: false,
+                },
+            ),
         ],
     });
 }
