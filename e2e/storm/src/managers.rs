@@ -196,6 +196,13 @@ impl Storm {
         Some(running.replica)
     }
 
+    /// The processes of all replicas die, and are started again after a second.
+    pub(crate) async fn kill_all(&mut self) {
+        for number in 0..self.slots.len() {
+            self.kill(u8::try_from(number).unwrap_or(0), 1).await;
+        }
+    }
+
     pub(crate) async fn kill(&mut self, number: u8, seconds: u8) {
         if let Some(replica) = self.end(number, seconds) {
             replica.kill().await;

@@ -238,9 +238,7 @@ impl Storm {
             })
             .collect();
         if restarts {
-            for number in 0..self.slots.len() {
-                self.kill(u8::try_from(number).unwrap_or(0), 1).await;
-            }
+            self.kill_all().await;
         }
         self.pass(Duration::from_secs(seconds.into())).await;
         drop(lagging);

@@ -8,8 +8,9 @@ use bowline_http::Random;
 use crate::act::{Act, Machine};
 use crate::clouds::Kind;
 
-/// Simulated milliseconds between two acts, at most: time enough for managers to act, now and then, and most of the time not.
+/// Simulated milliseconds between two acts, at most: one time in three managers may have time enough to come to an end.
 const LONGEST_PAUSE: u64 = 60_000;
+/// The same otherwise.
 const SHORT_PAUSE: u64 = 15_000;
 /// One in so many stories is watched at rest.
 const WATCHED: u64 = 4;
@@ -62,8 +63,10 @@ impl Story {
         }
         let mut left = minutes * 60_000;
         while left > 0 {
-            let longest = [SHORT_PAUSE, SHORT_PAUSE, LONGEST_PAUSE]
-                [usize::try_from(random.below(3)).unwrap_or(0)];
+            let longest = match random.below(3) {
+                2 => LONGEST_PAUSE,
+                _ => SHORT_PAUSE,
+            };
             let pause = random.below(longest).min(left);
             left -= pause.max(1).min(left);
             acts.push((pause, Act::draw(&random, count, replicas)));

@@ -122,9 +122,7 @@ impl Storm {
             // gave them their IDs does not.
             may_restart = false;
             end += SETTLING;
-            for number in 0..self.slots.len() {
-                self.kill(u8::try_from(number).unwrap_or(0), 1).await;
-            }
+            self.kill_all().await;
         }
         if self.is_watched_at_rest {
             self.watch_at_rest().await;
