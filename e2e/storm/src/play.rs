@@ -193,8 +193,9 @@ impl Storm {
         });
         self.invariants.left.extend(left.collect::<Vec<_>>());
         self.invariants.forget(simulated.api().store(), lost);
-        // Nor does anything tell of the load balancers of these, if the account is exchanged, too.
-        let silent = self.services();
+        // Nor does anything tell of the load balancers of these, where the account is exchanged, too.
+        let mut silent = self.services();
+        silent.retain(|_| self.configured.contains(&Configured::Swapped));
         let silent = silent.iter().filter(|it| published(it).is_empty());
         let silent = silent.map(|it| text(&it["metadata"]["uid"]).to_owned());
         self.invariants.lost.extend(silent.collect::<Vec<_>>());
